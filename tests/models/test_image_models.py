@@ -257,11 +257,22 @@ def test_images_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def
     refused(ShapeError, tiled, lambda: model(image_vit(9, 8)))
     channels = "the image has 1 channels, the model expects 3: convert it (grey is 1 channel, RGB is 3)"
     refused(ShapeError, channels, lambda: model(image_vit()[:, :1]))
-    shape = "the image has shape (3, 8, 8): give (batch, channels, height, width)"
+    shape = "images have shape (3, 8, 8): give (batch, 3, height, width)"
     refused(ShapeError, shape, lambda: model(image_vit()[0]))
     bad = image_vit()
     bad[1, 0, 0, 0] = math.nan
     refused(InputError, "the output of ViT is not finite although every weight is: look for", lambda: model(bad))
+
+
+@pytest.mark.parametrize("make", [build_vit, lambda: Hybrid(hybrid.tiny()), lambda: ConvNet2d(tiny())])
+def test_every_image_model_checks_its_images_alike(make: Callable[[], nn.Module], refused) -> None:  # type: ignore[no-untyped-def]
+    model, images = make(), torch.rand(2, 3, 8, 8)
+    channels = "the image has 1 channels, the model expects 3: convert it (grey is 1 channel, RGB is 3)"
+    refused(ShapeError, channels, lambda: model(images[:, :1]))
+    refused(ShapeError, "images have shape (3, 8, 8): give (batch, 3, height, width)", lambda: model(images[0]))
+    refused(ShapeError, "images have shape (2, 3, 0, 8): give (batch, 3", lambda: model(images[:, :, :0]))
+    real = "pixels are uint8: give real numbers, scaled as the model was trained"
+    refused(InputError, real, lambda: model(images.to(torch.uint8)))
 
 
 @pytest.mark.parametrize("name", ["embed.W.weight", "positions", "encoder.1.attention.WO.bias", "head.weight"])
@@ -409,11 +420,6 @@ def test_invalid_arguments_are_errors() -> None:
         StemConfig(widths=(4, 8), halves=(True, True), attending=1)
     with pytest.raises(ConfigError, match="pool"):
         replace(hybrid.tiny(), pool="cls")  # type: ignore[arg-type]
-    model = Hybrid(hybrid.tiny())
-    with pytest.raises(ShapeError, match=r"\(1, 1, 8, 8\)"):
-        model(torch.zeros(1, 1, 8, 8))
-    with pytest.raises(InputError, match="uint8"):
-        model(torch.zeros(1, 3, 8, 8, dtype=torch.uint8))
 
 
 def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -575,12 +581,6 @@ def config(**changes: object) -> ConvNet2dConfig:
 def test_convolutional_configs_that_describe_no_model(changes, message) -> None:
     with pytest.raises(ConfigError, match=message):
         config(**changes)
-
-
-@pytest.mark.parametrize("shape", [(3, 8, 8), (1, 4, 8, 8), (1, 3, 0, 8)])
-def test_images_of_another_shape(shape) -> None:
-    with pytest.raises(ShapeError, match=r"give \(batch, 3, height, width\)"):
-        ConvNet2d(tiny())(torch.zeros(shape))
 
 
 def test_convolutional_a_weight_that_is_not_a_number_is_named() -> None:

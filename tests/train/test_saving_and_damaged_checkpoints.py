@@ -4,7 +4,6 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType

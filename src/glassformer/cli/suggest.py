@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 SYNONYMS: dict[str, str] = {
     "learning-rate": "lr", "rate": "lr", "eta": "lr", "max-lr": "lr", "peak-lr": "lr",
     "epoch": "epochs", "num-epochs": "epochs", "num-train-epochs": "epochs", "max-epochs": "epochs",
-    "iterations": "steps rounds", "iters": "steps rounds", "max-iters": "steps", "max-steps": "steps", "num-steps": "steps",
+    "iterations": "steps rounds", "iters": "steps rounds", "max-iters": "steps", "max-steps": "steps",
+    "num-steps": "steps",
     "bs": "batch-size", "batch": "batch-size", "batchsize": "batch-size", "train-batch-size": "batch-size",
     "per-device-train-batch-size": "batch-size", "micro-batch-size": "batch-size",
     "wd": "weight-decay", "decay": "weight-decay", "l2": "weight-decay",

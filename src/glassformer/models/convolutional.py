@@ -14,10 +14,11 @@ from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
 from glassformer.core.positions import require_choice
-from glassformer.errors import ConfigError, ShapeError
+from glassformer.errors import ConfigError
 from glassformer.models.protocols import InputKind, Verb
 from glassformer.models.registry import register
 from glassformer.models.sequence_io import he_uniform, require_positive
+from glassformer.nn.embed import require_images
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Convolution2d, Linear, initialise
 from glassformer.nn.tap import Tap
@@ -160,9 +161,7 @@ class ConvNet2d(nn.Module):
 
     def features(self, X: Float[Tensor, "b c H W"]) -> Float[Tensor, "b k h w"]:
         """Feature maps (b, widths[-1], ⌈H/stride⌉, ⌈W/stride⌉)."""
-        if X.dim() != 4 or X.shape[1] != self.config.channels or 0 in X.shape[2:]:
-            remedy = f"give (batch, {self.config.channels}, height, width)"
-            raise ShapeError(f"images have shape {tuple(X.shape)}", remedy)
+        require_images(X, self.config.channels)
         X = relu(self.stem(X))
         X = self.X(max_pool2d(X, 3, stride=2, padding=1) if self.config.stem == "large" else X)
         for block in self.blocks:

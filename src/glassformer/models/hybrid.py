@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, pad, relu
 
 from glassformer.core.positions import interpolate_2d, require_choice
-from glassformer.errors import ConfigError, InputError, ShapeError
+from glassformer.errors import ConfigError
 from glassformer.models.convolutional import BatchNorm, GroupNorm
 from glassformer.models.describe import describe_image
 from glassformer.models.protocols import InputKind, Verb
@@ -24,6 +24,7 @@ from glassformer.models.registry import register
 from glassformer.models.sequence_io import require_positive
 from glassformer.nn import BlockConfig, FeedForwardConfig, Linear, NormConfig, Stack, heads
 from glassformer.nn.attention import MultiHeadAttention, View
+from glassformer.nn.embed import require_images
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Convolution2d, initialise, normal
 from glassformer.nn.tap import Tap
@@ -245,13 +246,7 @@ class Hybrid(nn.Module):
 
     def tokens(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
         """X = [stem(image) at (0, 0), (0, 1), …] + E; E interpolated if the image has another size."""
-        c = self.config
-        if image.dim() != 4 or image.shape[1] != c.channels or 0 in image.shape[2:]:
-            remedy = f"give (batch, {c.channels}, height, width)"
-            raise ShapeError(f"images have shape {tuple(image.shape)}", remedy)
-        if not image.is_floating_point():
-            kind = str(image.dtype).removeprefix("torch.")
-            raise InputError(f"pixels are {kind}", "give real numbers, scaled as the model was trained")
+        require_images(image, self.config.channels)
         X = image.contiguous(memory_format=torch.channels_last)  # a third faster, and tokens need no transposition
         for layer in self.stem:
             X = layer(X)

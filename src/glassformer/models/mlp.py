@@ -17,7 +17,8 @@ from glassformer.core.attention import require_dropout
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.models.protocols import InputKind, Verb
 from glassformer.models.registry import register
-from glassformer.models.sequence_io import Sequence, he_uniform, require_ids, require_positive
+from glassformer.models.sequence_io import Sequence, he_uniform, require_positive
+from glassformer.nn.embed import require_ids
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Embedding, Linear, initialise
 from glassformer.nn.tap import Tap
@@ -64,7 +65,7 @@ class TokenWindow:
         if X.dim() != 2 or X.shape[1] != self.length:
             remedy = f"cut windows of {self.length} tokens, (batch, {self.length}), or build an MLP for that length"
             raise ShapeError(f"token ids have shape {tuple(X.shape)}", remedy)
-        require_ids(X, self.vocabulary)
+        require_ids("token id", X, self.vocabulary)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.core.positions import require_choice
-from glassformer.core.values import has_values
-from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
+from glassformer.errors import ConfigError, MaskError, ShapeError
+from glassformer.nn.embed import require_ids
 from glassformer.nn.linear import Linear
 
 Pool = Literal["none", "mean", "last"]
@@ -30,18 +30,6 @@ def require_pool(pool: str) -> None:
     require_choice("pool", pool, get_args(Pool))
 
 
-def require_ids(X: Tensor, vocabulary: int) -> None:
-    if X.dtype not in (torch.int64, torch.int32):
-        raise InputError(f"token ids are {str(X.dtype).removeprefix('torch.')}", "give int64 or int32")
-    if not has_values(X) or X.numel() == 0:
-        return
-    low, high = (int(end) for end in torch.aminmax(X))
-    if low < 0 or high >= vocabulary:
-        wrong = low if low < 0 else high
-        remedy = f"keep ids in 0 … {vocabulary - 1}"
-        raise InputError(f"token id {wrong} is outside the vocabulary of {vocabulary}", remedy)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
     """Token ids (b, t), each below `vocabulary`."""
@@ -54,7 +42,7 @@ class Tokens:
     def check(self, X: Tensor) -> None:
         if X.dim() != 2 or X.shape[1] == 0:
             raise ShapeError(f"token ids have shape {tuple(X.shape)}", "give (batch, positions), at least one position")
-        require_ids(X, self.vocabulary)
+        require_ids("token id", X, self.vocabulary)
 
 
 @dataclass(frozen=True, kw_only=True)

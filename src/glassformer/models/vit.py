@@ -18,6 +18,7 @@ from glassformer.models.describe import describe_image
 from glassformer.models.protocols import InputKind, Verb
 from glassformer.models.registry import register
 from glassformer.nn import BlockConfig, FeedForwardConfig, Linear, NormConfig, PatchEmbedding, Stack, heads
+from glassformer.nn.embed import require_images
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import initialise, normal
 from glassformer.nn.tap import Tap
@@ -222,8 +223,7 @@ class ViT(nn.Module):
         self, image: Float[Tensor, "b c H W"], hidden: Bool[Tensor, "b p"] | None = None
     ) -> Float[Tensor, "b n m"]:
         """Every token after the last norm: prefix, registers, patches in row-major order."""
-        if image.dim() != 4:
-            raise ShapeError(f"the image has shape {tuple(image.shape)}", "give (batch, channels, height, width)")
+        require_images(image, self.config.channels)
         return require_finite(self.encoder(self.tokens(image, hidden)), self)
 
     def pool(self, X: Float[Tensor, "b n m"]) -> Float[Tensor, "b k"]:

@@ -78,12 +78,30 @@ class TokenEmbedding(nn.Module):
 def _require_known(what: str, tokens: Tensor, table: Embedding) -> None:
     if tokens.dim() != 2:
         raise ShapeError(f"{what}s have shape {tuple(tokens.shape)}", "give (batch, tokens)")
-    if tokens.dtype not in (torch.int32, torch.int64):
-        raise InputError(f"{what}s are {str(tokens.dtype).removeprefix('torch.')}", "give int64 or int32")
-    n = table.num_embeddings
-    if has_values(tokens) and tokens.numel() and (int(tokens.min()) < 0 or int(tokens.max()) >= n):
-        outside = int(tokens[(tokens < 0) | (tokens >= n)][0])
-        raise InputError(f"{what} {outside} is outside the vocabulary of {n}", f"use 0 to {n - 1}")
+    require_ids(what, tokens, table.num_embeddings)
+
+
+def require_ids(what: str, ids: Tensor, count: int) -> None:
+    """Check that ids are integers from 0 up to, not including, `count`."""
+    if ids.dtype not in (torch.int32, torch.int64):
+        raise InputError(f"{what}s are {str(ids.dtype).removeprefix('torch.')}", "give int64 or int32")
+    if has_values(ids) and ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= count):
+        outside = int(ids[(ids < 0) | (ids >= count)][0])
+        raise InputError(f"{what} {outside} is outside the vocabulary of {count}", f"use 0 to {count - 1}")
+
+
+def require_images(images: Tensor, channels: int) -> None:
+    """Check that images are real numbers (batch, channels, height, width)."""
+    if images.dim() != 4 or 0 in images.shape[2:]:
+        raise ShapeError(f"images have shape {tuple(images.shape)}", f"give (batch, {channels}, height, width)")
+    if images.shape[1] != channels:
+        raise ShapeError(
+            f"the image has {images.shape[1]} channels, the model expects {channels}",
+            "convert it (grey is 1 channel, RGB is 3)",
+        )
+    if not images.is_floating_point():
+        kind = str(images.dtype).removeprefix("torch.")
+        raise InputError(f"pixels are {kind}", "give real numbers, scaled as the model was trained")
 
 
 def patches(image: Float[Tensor, "b c H W"], size: tuple[int, int]) -> Float[Tensor, "b n k"]:
@@ -113,14 +131,7 @@ class PatchEmbedding(nn.Module):
         self.W = Linear(channels * size[0] * size[1], width, bias=bias)
 
     def forward(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
-        if image.shape[1] != self.channels:
-            raise ShapeError(
-                f"the image has {image.shape[1]} channels, the model expects {self.channels}",
-                "convert it (grey is 1 channel, RGB is 3)",
-            )
-        if not image.is_floating_point():
-            kind = str(image.dtype).removeprefix("torch.")
-            raise InputError(f"pixels are {kind}", "give real numbers, scaled as the model was trained")
+        require_images(image, self.channels)
         return self.W(patches(image, self.size))
 
     def convolution(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
