@@ -369,7 +369,7 @@ def test_he_is_torchs() -> None:
         (lambda: require_streamable("mean"), ConfigError, "needs the whole sequence"),
         (lambda: Tokens(vocabulary=5).check(torch.zeros(3, dtype=torch.long)), ShapeError, r"shape \(3,\)"),
         (lambda: Tokens(vocabulary=5).check(torch.zeros(3, 0, dtype=torch.long)), ShapeError, "at least one position"),
-        (lambda: Tokens(vocabulary=5).check(torch.tensor([[1, 5]])), InputError, "token id 5 .* keep ids in 0 … 4"),
+        (lambda: Tokens(vocabulary=5).check(torch.tensor([[1, 5]])), InputError, "token id 5 .*: use 0 to 4"),
         (lambda: Tokens(vocabulary=5).check(torch.tensor([[1, -1]])), InputError, "token id -1"),
         (lambda: Tokens(vocabulary=5).check(torch.zeros(1, 2)), InputError, "token ids are float32: give int64"),
         (lambda: Frames(features=4).check(torch.zeros(1, 2, 3)), ShapeError, r"\(1, 2, 3\): give \(batch, frames, 4\)"),
