@@ -470,15 +470,17 @@ seed {seed}:
 The first three stages were run with an earlier augmentation, without names and with less normalisation (the recipe of
 commit 17408d5). The fifth and sixth stages started from the float16 weights that the stage before had saved.
 
-Training took {minutes} minutes of processor time on one thread: the first four stages on AMD EPYC, the fifth on
-Intel Xeon at 2.80 GHz, the sixth on {machine}. The test split was used only for the evaluation above.
+Training took {minutes} minutes of processor time on one thread: the first four
+stages on AMD EPYC, the fifth on Intel Xeon at 2.80 GHz, the sixth on {machine}.
+The sixth stage lowered the validation loss from 1.053 to 1.027 nats per token, which is why its weights are shipped; BLEU on the
+test split is about the same as before (52.1). The test split was used only for the evaluation above.
 
 ## Limitations
 Training sentences have six words on average, so long or literary sentences are translated badly. Rare words and names
 are often replaced by more common ones (Anna becomes Ande), some single words and greetings are wrong, and "you" becomes
-tu or vous arbitrarily. Numbers are sometimes changed (It costs 25 euros. → Ça coûte 15 euros.), and an adjective with
-its noun is often wrong (cold water → Lâche de l'eau; blue house → Blue maison). The model does not indicate when it is
-wrong.
+tu or vous arbitrarily. Numbers are sometimes changed (It costs 25 euros. → Ça coûte 15 eurelles.), and an adjective
+with its noun is often wrong (cold water → Lâche l'eau; red car → Rouge de voiture). The model does not indicate when it
+is wrong.
 """
 
 
