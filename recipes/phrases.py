@@ -19,6 +19,7 @@ Pair = tuple[str, str]
 NOT_WORDS = re.compile(r"[\d\"«»()$%]")
 CLAUSE = re.compile(r"\s*[,;:.!?…]+\s*")
 ENGLISH_WORD = re.compile(r"[a-z]+(?:'[a-z]+)?")
+NUMBER = re.compile(r"\b\d+\b")
 FRENCH_WORD = re.compile(r"[a-zàâäçéèêëîïôöùûüœæ]+(?:-[a-zàâäçéèêëîïôöùûüœæ]+)*'?")
 MIN_COUNT, MIN_DICE = 6, 0.3
 ENGLISH_DETERMINERS = frozenset((
@@ -141,6 +142,16 @@ def rename(source: str, target: str, rng: random.Random) -> Pair:
             name = rng.choice(others) if rng.random() < 0.5 else invented(rng)
             source, target = (re.sub(rf"\b{known}\b", name, text) for text in (source, target))
     return source, target
+
+
+def renumber(source: str, target: str, rng: random.Random) -> Pair:
+    """Replace a number in digits that both texts contain by another, so that numbers are copied digit by digit."""
+    ours, theirs = (NUMBER.findall(text) for text in (source, target))
+    common = [number for number in ours if int(number) > 1 and ours.count(number) == theirs.count(number) == 1]
+    if not common:
+        return source, target
+    old, new = rng.choice(common), str(rng.randrange(2, 10 ** rng.randint(1, 4)))
+    return re.sub(rf"\b{old}\b", new, source), re.sub(rf"\b{old}\b", new, target)
 
 
 def invented(rng: random.Random) -> str:

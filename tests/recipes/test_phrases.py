@@ -46,6 +46,18 @@ def test_one_word_away_is_an_edit_distance_of_at_most_one(data: Any) -> None:
     assert phrases.one_word_away([sentence], known) == ({sentence} if near else set())
 
 
+def test_numbers_in_both_texts_change_together(recipe: Any) -> None:
+    phrases, rng = recipe("phrases"), random.Random(0)
+    found = {phrases.renumber("It costs 25 euros.", "Ça coûte 25 euros.", rng) for _ in range(200)}
+    assert len(found) > 50
+    for source, target in found:
+        number = source.split()[2]
+        assert int(number) > 1 and target == f"Ça coûte {number} euros."
+    one_sided = ("I have 2 cats.", "J'ai deux chats.")
+    assert phrases.renumber(*one_sided, rng) == one_sided
+    assert phrases.renumber("Only 1 left.", "Plus que 1.", rng) == ("Only 1 left.", "Plus que 1.")  # 1 is singular
+
+
 def test_augmentation_changes_case_and_punctuation_and_keeps_the_words(recipe: Any) -> None:
     translator, rng = recipe("translator"), random.Random(0)
     found = {translator.vary("Don't go!", "Ne pars pas !", rng) for _ in range(500)}
