@@ -82,7 +82,7 @@ def join(one: phrases.Pair, other: phrases.Pair, rng: random.Random) -> phrases.
 
 
 def vary(source: str, target: str, rng: random.Random) -> phrases.Pair:
-    """Rename people, change numbers, leave out the final mark, change case and apostrophes; then mostly write a sentence again.
+    """Rename people, change numbers, the final mark, case and apostrophes; then mostly write a sentence again.
 
     `translate` writes every source as a sentence, so that is what the model has to learn most.
     """
@@ -447,8 +447,8 @@ sentences can have the same translation.
 From the second stage on, phrases extracted from the training pairs (clauses, single words, nouns with determiners;
 `recipes/phrases.py`) are added and short pairs are repeated. At random, final punctuation is left out on both sides,
 the source is lower-cased or upper-cased, the most common first names are replaced by others or by invented ones, and
-pairs are joined into two sentences or two clauses; nine sources in ten are then normalised as above. In the sixth stage,
-a number in digits that both texts contain is replaced by another in seven pairs of ten.
+pairs are joined into two sentences or two clauses; nine sources in ten are then normalised as above. In the sixth
+stage, a number in digits that both texts contain is replaced by another in seven pairs of ten.
 
 ## Training
 `python recipes/translator.py`, six stages, AdamW, label smoothing 0.1, exponential moving average of the weights,
@@ -464,16 +464,17 @@ seed {seed}:
 5. The model is grown once more, to 7 + 5 layers and twice the feed-forward width, and trained for {fifth_steps} steps
    in batches of about 2,000 tokens instead of 1,200, warmup-stable-decay schedule. The number of steps was reduced from
    1,800 at step 135, long before the decay. The weights with the best validation loss are kept.
-6. The same model, for {steps} further steps ({epochs} epochs) with a new schedule of the same kind, in bfloat16. The number
-   of steps was reduced from 3,000 at step 812, before the decay. The weights with the best validation loss are kept.
+6. The same model, for {steps} further steps ({epochs} epochs) with a new schedule of the same kind, in bfloat16. The
+   number of steps was reduced from 3,000 at step 812, before the decay. The weights with the best validation loss are
+   kept.
 
 The first three stages were run with an earlier augmentation, without names and with less normalisation (the recipe of
 commit 17408d5). The fifth and sixth stages started from the float16 weights that the stage before had saved.
 
 Training took {minutes} minutes of processor time on one thread: the first four
 stages on AMD EPYC, the fifth on Intel Xeon at 2.80 GHz, the sixth on {machine}.
-The sixth stage lowered the validation loss from 1.053 to 1.027 nats per token, which is why its weights are shipped; BLEU on the
-test split is about the same as before (52.1). The test split was used only for the evaluation above.
+The sixth stage lowered the validation loss from 1.053 to 1.027 nats per token, which is why its weights are shipped;
+BLEU on the test split is about the same as before (52.1). The test split was used only for the evaluation above.
 
 ## Limitations
 Training sentences have six words on average, so long or literary sentences are translated badly. Rare words and names
