@@ -209,7 +209,7 @@ def full() -> ComparisonPlan:
             embedded=False,
             budget=19_000,
             sizes=(100, 1_000, 10_000, 49_000),  # CIFAR-10 has 50,000 training images, 1,000 of which are validation
-            rates=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2, 6.4e-2),
+            rates=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2),
             search=(1_000,),
             size_steps=(160, 400, 1_256, 6_128),  # 80, 25, 8 and 8 epochs
             batch_size=64,
