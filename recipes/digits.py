@@ -21,6 +21,7 @@ from pictures import (
     calibrate,
     confused,
     detection,
+    drawings,
     expected_calibration_error,
     noise,
     opened,
@@ -191,6 +192,7 @@ def described(out: Path, train: Images, val: Images, trained: dict[str, Any]) ->
         "CIFAR-10": some(open_data("cifar10") / "test"),
         "sample images of scikit-image": samples(),
         "random noise": noise(),
+        "simple drawings and patterns": drawings(),
     }
     measured = {
         "model": "digits",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from shared import SEED, learn, machine
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -190,6 +191,54 @@ def samples() -> list[Image.Image]:
 def noise(count: int = 100) -> list[Image.Image]:
     random = np.random.default_rng(SEED)
     return [Image.fromarray(random.integers(0, 256, (32, 32, 3), dtype=np.uint8)) for _ in range(count)]
+
+
+def drawings(side: int = 128) -> list[Image.Image]:
+    """Simple drawings and patterns: a coin, houses, a face, a star, a tree, a cup, letters, boards, blank pages."""
+    random = np.random.default_rng(SEED)
+    made: list[Image.Image] = []
+
+    def page(colour: str = "white") -> ImageDraw.ImageDraw:
+        made.append(Image.new("RGB", (side, side), colour))
+        return ImageDraw.Draw(made[-1])
+
+    def points(*places: float) -> list[float]:
+        return [place * side for place in places]
+
+    for colour in ("white", "black", "grey", "red", "skyblue"):
+        page(colour)
+    for back, fill in (("saddlebrown", "goldenrod"), ("white", "lightgrey")):
+        pen = page(back)
+        pen.ellipse(points(0.15, 0.15, 0.85, 0.85), fill=fill, outline="black", width=3)
+        pen.ellipse(points(0.25, 0.25, 0.75, 0.75), outline="black", width=2)
+    for back, wall, roof in (("skyblue", "indianred", "maroon"), ("white", None, None)):
+        pen = page(back)
+        pen.rectangle(points(0.25, 0.5, 0.75, 0.85), fill=wall, outline="black", width=2)
+        pen.polygon(points(0.2, 0.5, 0.5, 0.2, 0.8, 0.5), fill=roof, outline="black")
+        pen.rectangle(points(0.45, 0.65, 0.55, 0.85), fill=roof, outline="black")
+    pen = page()
+    pen.ellipse(points(0.2, 0.2, 0.8, 0.8), fill="yellow", outline="black")
+    for x in (0.4, 0.6):
+        pen.ellipse(points(x - 0.04, 0.38, x + 0.04, 0.48), fill="black")
+    pen.arc(points(0.35, 0.4, 0.65, 0.68), 20, 160, fill="black", width=3)
+    spikes = [(0.4 if k % 2 else 0.16, 0.2 * math.pi * k) for k in range(10)]
+    page("midnightblue").polygon(
+        points(*(0.5 + r * f(a) for r, a in spikes for f in (math.sin, math.cos))), fill="gold"
+    )
+    pen = page("lightblue")
+    pen.rectangle(points(0.45, 0.6, 0.55, 0.95), fill="saddlebrown")
+    pen.ellipse(points(0.2, 0.1, 0.8, 0.65), fill="forestgreen")
+    pen = page()
+    pen.rectangle(points(0.25, 0.3, 0.65, 0.8), outline="black", width=3)
+    pen.arc(points(0.55, 0.4, 0.8, 0.7), -90, 90, fill="black", width=3)
+    for text, size in (("A", 0.9), ("R", 0.9), ("hello", 0.3)):
+        page().text((0.15 * side, 0.05 * side), text, fill="black", font=ImageFont.load_default(size * side))
+    for step in (8, 16):
+        board = np.add(*np.indices((side, side)) // step)
+        made.append(Image.fromarray((board % 2 * 255).astype(np.uint8)).convert("RGB"))
+    made.append(Image.linear_gradient("L").resize((side, side)).convert("RGB"))
+    made.append(Image.fromarray(random.integers(0, 256, (28, 28), dtype=np.uint8)).convert("RGB"))
+    return made
 
 
 def some(folder: Path, count: int = 500) -> list[Image.Image]:

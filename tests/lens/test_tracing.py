@@ -302,6 +302,17 @@ def test_wildcards_name_one_or_are_iterated(model_trace: Decoder) -> None:
     ]
 
 
+def test_a_wildcard_passes_over_what_the_model_does_not_compute() -> None:
+    """A model with rotary positions has no position embeddings E, though there is a tap for them."""
+    model = Decoder(decoder.tiny_modern(), seed=0).eval()
+    with torch.no_grad(), trace(model) as run:
+        model(TOKENS)
+    assert "decoder.embed.E" in run.paths
+    assert {path for path, _ in run.each("*")} == set(run)
+    with pytest.raises(InputError, match=r"decoder\.embed\.E was traced but never computed"):
+        list(run.each("*.E"))
+
+
 def test_what_has_no_taps_is_refused() -> None:
     with pytest.raises(InputError, match="Linear has no quantities to trace"), trace(nn.Linear(2, 2)):
         pass

@@ -165,6 +165,23 @@ def test_uniform_attention_costs_objects_what_its_card_says(recipe: Any) -> None
     assert pictures.ablations(load_folder(HERE / "objects"), shown, y) == pytest.approx(said, abs=0.002)
 
 
+@pytest.mark.parametrize("name", ["digits", "objects"])
+def test_drawings_and_noise_are_detected_as_often_as_the_card_says(name: str, recipe: Any) -> None:
+    """A coin, a house, letters, blank pages and noise: nothing that digits or objects has learned."""
+    pictures = recipe("pictures")
+    model, said = load_folder(HERE / name), json.loads((HERE / name / "measured.json").read_text())["outside"]
+    calibration = calibration_of(model)
+    assert calibration is not None
+    outside = {"simple drawings and patterns": pictures.drawings(), "random noise": pictures.noise(20)}
+    found = pictures.detection(model, calibration, outside)
+    drawn = found["simple drawings and patterns"]
+    assert drawn == pytest.approx(said["simple drawings and patterns"], abs=0.051)  # one of twenty
+    card = (HERE / name / "card.md").read_text()
+    share = pictures.percent(said["simple drawings and patterns"]["detected"])
+    assert f"| simple drawings and patterns | 20 | {share} |" in card
+    assert found["random noise"]["detected"] == pytest.approx(said["random noise"]["detected"], abs=0.2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "own", "other"), [("digits", "mnist", "fashion"), ("objects", "cifar10", "mnist")])
 def test_unknown_pictures_are_detected_as_often_as_the_card_says(name: str, own: str, other: str, recipe: Any) -> None:

@@ -32,9 +32,13 @@ def evaluate(
     from glassformer.cli.items import progress
     from glassformer.data import Faults
     from glassformer.data.columns import parse
+    from glassformer.data.sources import embedded_part
     from glassformer.pipelines.evaluate import evaluate as numbers
 
     net, faults = load_model(model, device=device, precision=precision, engine=engine), Faults()
+    if part := embedded_part(data):
+        fact = f"{data} was not fetched, so only its embedded part is used ({part})"
+        print(f"glassformer: {fact}: glassformer data fetch {data}", file=sys.stderr)
     watch = lambda batches: progress(batches, what="Evaluating")
     named = None if columns is None else parse(columns)
     found = numbers(net, data, columns=named, limit=limit, progress=watch, faults=faults)

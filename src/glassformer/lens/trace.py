@@ -52,8 +52,9 @@ class Run:
         return self.part(pattern)
 
     def each(self, pattern: str) -> Iterator[tuple[str, Tensor]]:
-        """Yield every quantity that matches the pattern, one at a time, so that only one A is in memory."""
-        for name in self.names.find(pattern):
+        """Yield every quantity that matches the pattern and was computed, one at a time: only one A is in memory."""
+        names = self.names.find(pattern)
+        for name in [name for name in names if name.path in self._kept] or names:
             yield name.path, self._value(name, ALL, ALL)
 
     def part(self, path: str, heads: Places = ALL, rows: Places = ALL) -> Tensor:

@@ -166,6 +166,30 @@ def test_the_sentence_about_the_gap(results: Results, few: float, many: float, t
     assert text in findings(Results(data, results.path))
 
 
+def test_a_size_with_fewer_seeds_is_shown_and_not_judged(results: Results) -> None:
+    """The gap of one seed has no interval, so that it must not decide whether the gap narrows or closes."""
+    data = copy.deepcopy(results.data)
+    data["plan"]["data"]["sizes"], data["plan"]["data"]["size_steps"] = [8, 12, 16], [2, 3, 3]
+    data["plan"]["data"]["size_seeds"] = [2, 2, 1]
+    for unit in [unit for unit in data["units"] if unit["task"] == "data" and unit["part"] == "images"]:
+        better, size = unit["settings"]["architecture"] == "CNN", unit["settings"]["size"]
+        unit["result"]["accuracy"] = 0.5 + 0.1 * better * (size == 8) + 1e-3 * unit["seed"]
+        if size == 16:
+            data["units"].append({**copy.deepcopy(unit), "settings": {**unit["settings"], "size": 12}})
+            data["units"][-1]["result"]["accuracy"] = 0.5 + 0.1 * better + 1e-3 * unit["seed"]
+            if unit["seed"] == 1:
+                data["units"].remove(unit)
+    made = Results(data, results.path)
+    assert r.judged_sizes(made) == [8, 12]
+    assert r.closes(made, "fashion-mnist") is None
+    text = findings(made)
+    assert "2 seeds (1 with 16 images)" in text
+    assert "does not change by more than chance and does not close; with 16 (1 seed) it is +0.0." in text
+    table = next(each for each in tables(made) if each.title == "Accuracy as the training set grows")
+    assert [row[1] for row in table.rows] == ["8", "12", "16 (1 seed)"]
+    assert "Only sizes of up to 12 images, which have every seed, count" in table.note
+
+
 def test_every_table_has_a_value_in_every_cell(results: Results) -> None:
     made = tables(results)
     assert len(made) == 14

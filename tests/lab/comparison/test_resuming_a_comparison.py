@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from glassformer.errors import InputError
-from glassformer.lab.comparison.plan import ComparisonPlan
+from glassformer.lab.comparison.plan import ComparisonPlan, relevant_settings
 from glassformer.lab.comparison.results import load_results
 from glassformer.lab.comparison.runner import RunProgress, carry_out, reuse
 from glassformer.lab.comparison.tasks import units
@@ -146,6 +146,25 @@ def test_another_learning_rate_than_the_search_chose_is_measured_again(cheap: Co
     seen: list[str] = []
     carry_out(cheap, tmp_path, show=lambda step: seen.append(step.unit.key))
     assert seen == ["reach,longer,architecture=MLP,seed=0"]
+
+
+def test_measurements_that_a_change_of_the_plan_leaves_alone_are_reused(plan: ComparisonPlan) -> None:
+    """Another size of the data curve or other rates to search repeat only what depends on them."""
+    before = replace(plan, tasks=("bias", "data"))
+    sizes = {"sizes": (8, 16, 24), "size_steps": (2, 3, 4), "size_seeds": (2, 2, 1)}
+    grown = replace(before, data=replace(plan.data, **sizes), bias=replace(plan.bias, rates=(1e-2, 2e-2)))  # type: ignore[arg-type]
+    same = {unit.key for unit in units(before) if relevant_settings(before, unit) == relevant_settings(grown, unit)}
+    added = {unit.key for unit in units(grown)} - same
+    assert {key for key in added if key.startswith("bias")} == {
+        f"bias,search,architecture={name},seed=10000" for name in ("Transformer", "CNN", "MLP")
+    }
+    assert {key for key in added if key.startswith("data")} == {
+        f"data,images,dataset=fashion-mnist,architecture={name},size=24,seed=0" for name in ("Transformer", "CNN")
+    }
+    longer = replace(before, data=replace(plan.data, size_steps=(2, 5)))
+    changed = [u.key for u in units(before) if relevant_settings(before, u) != relevant_settings(longer, u)]
+    assert all("size=16" in key for key in changed)
+    assert len(changed) == 4  # two architectures, two seeds
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.data.sources.opening import embedded, open_data, unpack
+from glassformer.data.sources.opening import embedded, embedded_part, open_data, unpack
 from glassformer.data.sources.table import DATASETS, ITEMS, fetch
 
-__all__ = ["DATASETS", "ITEMS", "embedded", "fetch", "open_data", "unpack"]
+__all__ = ["DATASETS", "ITEMS", "embedded", "embedded_part", "fetch", "open_data", "unpack"]

@@ -26,6 +26,12 @@ def embedded() -> dict[str, str]:
     return found
 
 
+def embedded_part(name: str) -> str | None:
+    """Return what `open_data` gives of this dataset if that is only a part; None if it is the whole dataset."""
+    part = embedded().get(name, "the whole dataset")
+    return None if part.startswith("the whole dataset") or (cache() / name).is_dir() else part
+
+
 def open_data(name: str) -> Path:
     """Return the folder of a dataset: the full dataset if it was fetched, otherwise the embedded subset."""
     _known(name)

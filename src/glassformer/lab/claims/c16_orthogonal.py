@@ -88,7 +88,7 @@ CLAIM = Experiment(
     "10⁻⁹) although W_V W_O = I; “holds when β → ∞” if A is not I at some smaller β, with the condition “and W_V W_O = "
     "I” if the output is not the input with random matrices; otherwise “holds”.",
     falsified_by="Scores other than I, an A other than I at the largest β, or an output other than the input there "
-    "although W_V W_O = I (“fails”); an A that is I already at β = 1, or values that do not matter (“holds”).",
+    "although W_V W_O = I (“fails”); an A that is I at every β, or values that do not matter (“holds”).",
     measure=measure,
     judge=judge,
     draw=draw,

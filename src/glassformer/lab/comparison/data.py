@@ -28,19 +28,20 @@ class ImageSplits(NamedTuple):
 
 
 def units(plan: ComparisonPlan) -> Iterator[Unit]:
+    """Yield the searches, then the networks by size and seed: a seed of the largest size is what is measured last."""
     chosen = [name for name in plan.architectures if name in NETWORKS]
-    for dataset in plan.data.datasets:
-        for architecture in chosen:
-            yield Unit("data", "search", {"dataset": dataset, "architecture": architecture}, SEARCH_SEED)
-        for seed in plan.seeds:
-            for size in plan.data.sizes:
-                for architecture in chosen:
-                    settings: dict[str, int | float | str] = {
-                        "dataset": dataset,
-                        "architecture": architecture,
-                        "size": size,
-                    }
-                    yield Unit("data", "images", settings, seed)
+    pairs = [(dataset, architecture) for dataset in plan.data.datasets for architecture in chosen]
+    for dataset, architecture in pairs:
+        yield Unit("data", "search", {"dataset": dataset, "architecture": architecture}, SEARCH_SEED)
+    for size in plan.data.sizes:
+        for seed in plan.data.seeds(plan.seeds, size):
+            for dataset, architecture in pairs:
+                settings: dict[str, int | float | str] = {
+                    "dataset": dataset,
+                    "architecture": architecture,
+                    "size": size,
+                }
+                yield Unit("data", "images", settings, seed)
 
 
 def weight(plan: ComparisonPlan, unit: Unit) -> float:

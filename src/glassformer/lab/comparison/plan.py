@@ -80,6 +80,7 @@ class DataPlan:
     rates: tuple[float, ...]
     search: tuple[int, ...]  # some of `sizes`
     size_steps: tuple[int, ...]  # optimizer steps for each of `sizes`
+    size_seeds: tuple[int, ...] = ()  # how many of the plan's seeds are measured at each of `sizes`; empty means all
     batch_size: int
     validation: int
     tests: int
@@ -88,6 +89,10 @@ class DataPlan:
     def steps(self, size: int) -> int:
         """Return the number of optimizer steps on a training set of this size."""
         return self.size_steps[self.sizes.index(size)]
+
+    def seeds(self, seeds: tuple[int, ...], size: int) -> tuple[int, ...]:
+        """Return those of the plan's seeds that are measured at this size."""
+        return seeds[: self.size_seeds[self.sizes.index(size)]] if self.size_seeds else seeds
 
     def epochs(self, size: int) -> float:
         """Return how often each training image is seen."""
@@ -142,6 +147,19 @@ class ComparisonPlan:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
+def relevant_settings(plan: ComparisonPlan, unit: Unit) -> dict[str, Any]:
+    """Return the settings of the plan on which the measurement of this unit depends, apart from its learning rate."""
+    settings = asdict(getattr(plan, unit.task))
+    if unit.task == "data":
+        sizes = [int(unit.settings["size"])] if "size" in unit.settings else plan.data.search
+        settings["size_steps"] = [plan.data.steps(size) for size in sizes]
+        for name in ("datasets", "sizes", "size_seeds"):  # which units there are
+            del settings[name]
+    if unit.task in ("bias", "data") and unit.part != "search":
+        settings = {name: value for name, value in settings.items() if name not in ("rates", "search")}
+    return settings
+
+
 def read_plan(data: Mapping[str, Any]) -> ComparisonPlan:
     """Read a plan written by `dump`."""
 
@@ -157,7 +175,7 @@ def read_plan(data: Mapping[str, Any]) -> ComparisonPlan:
 
 
 def full() -> ComparisonPlan:
-    """Return the full plan, which takes about 40 minutes of processor time.
+    """Return the full plan, which takes about 50 minutes of processor time.
 
     It needs `glassformer data fetch` of fashion-mnist and cifar10.
     """
@@ -190,10 +208,11 @@ def full() -> ComparisonPlan:
             datasets=("fashion-mnist", "cifar10"),
             embedded=False,
             budget=19_000,
-            sizes=(100, 1_000, 10_000),
+            sizes=(100, 1_000, 10_000, 49_000),  # CIFAR-10 has 50,000 training images, 1,000 of which are validation
             rates=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2),
             search=(1_000,),
-            size_steps=(160, 400, 1_256),  # 80, 25 and 8 epochs
+            size_steps=(160, 400, 1_256, 6_128),  # 80, 25, 8 and 8 epochs
+            size_seeds=(5, 5, 5, 2),
             batch_size=64,
             validation=1_000,
             tests=2_000,
@@ -205,7 +224,7 @@ def full() -> ComparisonPlan:
             embedded=True,
             budget=19_000,
             images=3_000,
-            rates=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2),
+            rates=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2, 3.2e-2, 6.4e-2),
             steps=120,
             batch_size=64,
             validation=500,
@@ -243,6 +262,7 @@ def quick() -> ComparisonPlan:
             rates=rates,
             search=(400,),
             size_steps=(60, 60, 60),
+            size_seeds=(),
             validation=500,
             tests=700,
         ),

@@ -303,6 +303,16 @@ def accuracy(results: Results, dataset: str, architecture: str, size: int) -> Es
     return results.over("data", "images", value, dataset=dataset, architecture=architecture, size=size)
 
 
+def seeds_at(results: Results, size: int) -> int:
+    """Return how many seeds were measured with so many training images."""
+    return len(results.plan.data.seeds(results.plan.seeds, size))
+
+
+def judged_sizes(results: Results) -> list[int]:
+    """Return the training set sizes that were measured with every seed; verdicts about the gap rest on these alone."""
+    return [size for size in results.plan.data.sizes if seeds_at(results, size) == len(results.plan.seeds)]
+
+
 def gap(results: Results, dataset: str, size: int) -> Estimate:
     """Accuracy of the CNN minus that of the Transformer, seed by seed."""
     both = (
@@ -313,8 +323,8 @@ def gap(results: Results, dataset: str, size: int) -> Estimate:
 
 
 def narrowing(results: Results, dataset: str) -> Estimate:
-    """Return by how much the gap shrinks from the fewest to the most images, seed by seed."""
-    sizes = results.plan.data.sizes
+    """Return by how much the gap shrinks from the fewest to the most of the judged sizes, seed by seed."""
+    sizes = judged_sizes(results)
     ends = [
         [unit["accuracy"] for unit in results.select("data", "images", dataset=dataset, architecture=name, size=size)]
         for size in (sizes[0], sizes[-1])
@@ -324,9 +334,9 @@ def narrowing(results: Results, dataset: str) -> Estimate:
 
 
 def closes(results: Results, dataset: str) -> int | None:
-    """Return the smallest size from which the gap's interval includes 0 or lies below it; None if there is none."""
+    """Return the smallest judged size from which the gap's interval includes 0 or is below it; None without one."""
     place = None
-    for size in reversed(results.plan.data.sizes):
+    for size in reversed(judged_sizes(results)):
         if gap(results, dataset, size).low > 0:
             break
         place = size

@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 from glassformer.errors import InputError
 from glassformer.lab.cache import version
 from glassformer.lab.comparison.data import require_datasets
-from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit
+from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit, relevant_settings
 from glassformer.lab.comparison.results import Results, gathered, load_results, unit_file
 from glassformer.lab.comparison.tasks import TASKS, units
 from glassformer.runtime import card
@@ -69,9 +69,9 @@ def carry_out(plan: ComparisonPlan, folder: Path, *, command: str = "", show: Sh
 def reuse(plan: ComparisonPlan, files: Sequence[Path], folder: Path, *, again: Sequence[str] = ()) -> None:
     """Start a run in `folder` with those measurements of results files that match the plan.
 
-    A unit is taken from the first file that has it, if the settings of its task, the architectures and the processor
-    are the same; units whose keys start with one of `again` are not taken. `carry_out` measures the rest, and every
-    network that was trained with a learning rate other than the one that its search now chooses.
+    A unit is taken from the first file that has it, if the settings on which it depends, the architectures and the
+    processor are the same; units whose keys start with one of `again` are not taken. `carry_out` measures the rest,
+    and every network that was trained with a learning rate other than the one that its search now chooses.
     """
     todo = {unit.key for unit in units(plan)}
     for start in again:
@@ -83,7 +83,7 @@ def reuse(plan: ComparisonPlan, files: Sequence[Path], folder: Path, *, again: S
     for path in files:
         made = load_results(path)
         _require_same_machine(made)
-        found = {key: each for key, each in _matching(plan, made).items() if key in kept - taken.keys()}
+        found = _matching(plan, made, kept - taken.keys())
         if not found:
             raise InputError(f"{path} has no measurement of this plan that could be reused", "leave it out")
         taken |= found
@@ -109,13 +109,16 @@ def _require_same_machine(made: Results) -> None:
         raise InputError(fact, "measure everything on one machine: the times could not be compared")
 
 
-def _matching(plan: ComparisonPlan, made: Results) -> dict[str, dict[str, Any]]:
-    """Return the measurements of tasks that have the same settings as in the plan, by key."""
+def _matching(plan: ComparisonPlan, made: Results, keys: Set[str]) -> dict[str, dict[str, Any]]:
+    """Return by key those measurements that the plan would make with the same settings."""
     if made.plan.architectures != plan.architectures:
         return {}
-    matching = {task for task in plan.tasks if getattr(made.plan, task) == getattr(plan, task)}
-    measured = (each for each in made.units if each["task"] in matching)
-    return {Unit(*(each[name] for name in Unit._fields)).key: each for each in measured}
+    found = {}
+    for each in made.units:
+        unit = Unit(*(each[name] for name in Unit._fields))
+        if unit.key in keys and relevant_settings(made.plan, unit) == relevant_settings(plan, unit):
+            found[unit.key] = each
+    return found
 
 
 def _done(work: Path, unit: Unit) -> bool:

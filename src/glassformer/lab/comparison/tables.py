@@ -234,14 +234,23 @@ def data(results: Results) -> ResultTable:
         for size in plan.sizes:
             both = (r.accuracy(results, dataset, name, size) for name in ("Transformer", "CNN"))
             gap = _points(r.gap(results, dataset, size))
-            rows.append((dataset, f"{size:,}", *(f"{accuracy:.1%}" for accuracy in both), gap))
+            rows.append((dataset, _size(results, size), *(f"{accuracy:.1%}" for accuracy in both), gap))
         notes.append(f"{dataset}: {_narrowing(results, dataset)}.")
+    judged = r.judged_sizes(results)
+    if len(judged) < len(plan.sizes):
+        notes.append(f"Only sizes of up to {judged[-1]:,} images, which have every seed, count for these statements.")
     note = (
         f"Test accuracy after training from scratch: about {plan.budget:,} parameters each, batches of "
         f"{plan.batch_size} images, {_schedule(results)}, no augmentation, each with the learning rate that was best "
         f"on validation images. The gap is CNN − ViT in points; ± 95 % over seeds. {' '.join(notes)}"
     )
     return ResultTable("Accuracy as the training set grows", ("dataset", "images", "ViT", "CNN", "gap"), rows, note)
+
+
+def _size(results: Results, size: int) -> str:
+    """Return the number of images, with that of the seeds if not all were measured."""
+    seeds = r.seeds_at(results, size)
+    return f"{size:,}" if seeds == len(results.plan.seeds) else f"{size:,} ({seeds} seed{'s' * (seeds > 1)})"
 
 
 def _schedule(results: Results) -> str:
@@ -327,10 +336,16 @@ def _made(results: Results) -> str:
     data = results.data
     commands = ", ".join(f"`{command}`" for command in results.commands)
     return (
-        f"Measured by {commands}: {len(results.plan.seeds)} seeds, {len(results.units)} measurements, "
+        f"Measured by {commands}: {len(results.plan.seeds)} seeds{_fewer(results)}, {len(results.units)} measurements, "
         f"{data['cpu'] / 60:.0f} minutes of processor time, median load {_median_load(results):.1f}, on "
         f"{data['card']['cores']} cores of {data['card']['processor']}.{_missing(results)}"
     )
+
+
+def _fewer(results: Results) -> str:
+    """Return the training set sizes with fewer seeds, in brackets."""
+    sizes = [size for size in results.plan.data.sizes if results.has("data") and size not in r.judged_sizes(results)]
+    return f" ({', '.join(f'{r.seeds_at(results, size)} with {size:,} images' for size in sizes)})" if sizes else ""
 
 
 def _missing(results: Results) -> str:
@@ -407,12 +422,16 @@ def _data(results: Results) -> Iterator[str]:
     minutes = lambda n: sum(unit["cpu"] for unit in trained if unit["settings"]["size"] == n) / 60
     shown = ", ".join(f"{minutes(n):.1f} minutes with {n:,} images" for n in sizes)
     yield f"Processor time of all networks of the data curve: {shown}."
+    judged = r.judged_sizes(results)
+    more = [size for size in sizes if size > judged[-1]]
     for dataset in results.plan.data.datasets:
-        first, last = (_points(r.gap(results, dataset, size)) for size in (sizes[0], sizes[-1]))
-        yield (
-            f"{dataset}: CNN minus vision Transformer is {first} points with {sizes[0]:,} images and {last} with "
-            f"{sizes[-1]:,}; {_narrowing(results, dataset)}."
+        first, last = (_points(r.gap(results, dataset, size)) for size in (judged[0], judged[-1]))
+        text = (
+            f"{dataset}: CNN minus vision Transformer is {first} points with {judged[0]:,} images and {last} with "
+            f"{judged[-1]:,}; {_narrowing(results, dataset)}"
         )
+        rest = [f"with {_size(results, n)} it is {_points(r.gap(results, dataset, n))}" for n in more]
+        yield "; ".join([text, *rest]) + "."
     shown = ", ".join(f"{each.gap:+.1f} with {each.images / 1e6:.3g} million" for each in published.FIGURE_3)
     yield f"Published: {shown}".replace("-", "−") + " images (residual network minus best vision Transformer)."
 
