@@ -1451,7 +1451,7 @@ def _one_target_each(statement: Statement) -> list[Statement]:
             and after.relation in ("=", "≈")
             and isinstance(last, Name)
             and last.indices
-            and all(is_literal(factor) for factor in factors[:-1])
+            and all(is_literal(factor.term if isinstance(factor, Transpose) else factor) for factor in factors[:-1])
         ):
             left = factors[0] if len(factors) == 2 else Product(factors[:-1])
             found.append(replace(statement, target=target, terms=(*terms, replace(link, term=left))))

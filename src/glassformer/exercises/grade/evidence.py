@@ -590,7 +590,9 @@ class Evidence:
         for symbol, found in open_cells.items():
             agreeing = good.get(symbol, 0) + sum(same for _, _, same in found)
             wrong = sum(not same for _, _, same in found)
-            if agreeing > max(1, wrong) and (not wrong or symbol in self.aligner.plan):
+            if agreeing > max(1, wrong) and (
+                not wrong or (symbol in self.aligner.plan and not contradicts(rows[0][0].own, symbol))
+            ):
                 for item, place, _ in found:
                     item.found = place
 
@@ -629,6 +631,8 @@ class Evidence:
                 elif item.wrong is not None:
                     bad.setdefault(item.wrong[0], []).append(item)
             for symbol, wrong in bad.items():
+                if contradicts(block[0].own, symbol):
+                    continue
                 taken = {item.place for item in block if item.place is not None}
                 if 2 <= good.get(symbol, 0) > len(wrong) and symbol in self.aligner.plan:
                     for item in wrong:
@@ -820,6 +824,11 @@ def rows_of(block: list[TextNumber]) -> list[list[TextNumber]]:
             rows.append([])
         rows[-1].append(item)
     return rows
+
+
+def contradicts(words: Words, symbol: str) -> bool:
+    """Return whether the words before a block name other steps: its numbers are then not wrong ones of this step."""
+    return bool(words.bases) and base_of(symbol) not in words.bases
 
 
 def repeated(items: list[TextNumber]) -> list[TextNumber]:
