@@ -246,7 +246,7 @@ class Option:
 
 class Aligner:
     def __init__(self, plan: Plan, reading: Reading, labels: Sequence[str] = ()) -> None:
-        self.plan, self.reading = plan, reading
+        self.plan, self.reading = plan, replace(reading, statements=tuple(_rejoined(reading.statements)))
         self.exact = exact_values(plan)
         self.alignment = Alignment(given=frozenset(plan.given))
         self.alignment.unread += [item for item in reading.unread if not _is_code(item)]
@@ -823,7 +823,7 @@ class Aligner:
         So `Q = …` may stand twice, once for each head, without a word about heads between them, and "output" may be the
         output of attention first and that of the block later.
         """
-        if self.open(option):
+        if self.open(option) or self.repeats(option):
             return option
         base, shape = base_of(option.symbol), self.exact[option.symbol].shape
         share = max(MOSTLY, self.agreement(option.symbol, option.cells))
@@ -837,6 +837,12 @@ class Aligner:
         note = f"taken as {better[0].symbol} by its values, since {option.symbol} is written before"
         self.alignment.note(statement.line, statement.source, note)
         return better[0]
+
+    def repeats(self, option: Option) -> bool:
+        """Return whether all cells of a placement are written already, with the same numbers."""
+        answers = [placed for placed in self.alignment.placed if placed.symbol == option.symbol]
+        written = {at: entry for placed in answers for at, entry in placed.cells.items() if placed.role == "answer"}
+        return all(at in written and written[at].text == entry.text for at, entry in option.cells.items())
 
     def is_given(self, statement: Statement, target: Target) -> bool:
         """Return whether a sentence repeats a token as it is given."""
@@ -1434,6 +1440,22 @@ class Aligner:
                 alignment.placed[:] = [replace(p, symbol=raw) if p.symbol == symbol else p for p in alignment.placed]
                 note = f"{symbol} is taken as {raw}: your weights show that it was scaled or masked later"
                 alignment.note(first.line, first.source, note)
+
+
+def _rejoined(statements: Sequence[Statement]) -> Iterator[Statement]:
+    """Give the target of `A =` to the matrix after the words on its line: A = softmax of each row = [[…]]."""
+    before: Statement | None = None
+    for statement in statements:
+        target = statement.target
+        word = target is None or (target.is_name and target.label.isalpha() and len(target.label) > 2)
+        matrix = bool(statement.terms) and isinstance(statement.terms[-1].term, Array)
+        if (
+            before is not None and before.target is not None and not before.terms and subject(before.target.term)
+            and statement.line == before.line and word and matrix and statement.place == before.place == "plain"
+        ):  # fmt: skip
+            statement = replace(statement, target=before.target)
+        yield statement
+        before = statement
 
 
 def _one_target_each(statement: Statement) -> list[Statement]:

@@ -64,7 +64,7 @@ class Misreadings:
     doubted: dict[Place, Compared] = field(init=False)
     good: set[Place] = field(init=False)
     explained: set[Place] = field(init=False)
-    turned: set[Place] = field(init=False)  # cells of weights that are explained transposed: this may be how they are written
+    turned: set[Place] = field(init=False)  # weights that a mistake explains as transposed: they may be written so
     tried: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:

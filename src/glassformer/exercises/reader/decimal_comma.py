@@ -17,7 +17,9 @@ _BRACES = re.compile(r"(?<=\d)\{,\}(?=\d)")
 _NUMBER = r"(?:[-+−]?\d+(?:,\d+)?|[-−](?:∞|inf))"
 _SEMICOLONS = re.compile(rf"[\[(⟨]\s*{_NUMBER}\s*(?:;\s*{_NUMBER}\s*)+[\])⟩]")
 
-_COLUMN = re.compile(r"(?:(?<=\s\s)|^[ \t]*)[-+−]?(\d+),(\d)(?=\s\s|[ \t]*$)", re.M)  # a column: 0,5   1,5   0,0
+_COLUMN = re.compile(  # a column: 0,5   1,5   0,0 or | 0,5 | 1,5 |
+    r"(?:(?<=\s\s)|(?<=\| )|^[ \t]*)[-+−]?(\d+),(\d)(?=\s\s|[ \t]*$|[ \t]*\|)", re.M
+)
 _SINGLE = re.compile(r"(?<=[=≈])\s?[-+−]?(\d+),(\d)(?=[ \t]*$)", re.M)  # m1 = 0,2
 
 

@@ -26,8 +26,8 @@ NOUNS = {
     "exponential": r"exponentials?|exponentiale|exponentielles?|esponenziali|exponenciales|exps?(?=\s*(?:->|→|⇒|:))",
     "sum": r"(?:sum|total|denominator|normali[sz]er|summe|nenner|somme|somma|suma)\b(?! to)",
     "patch": r"patch",
-    "nh": r"patches (?:down|per column)",
-    "nw": r"patches (?:across|per row)",
+    "nh": r"patches (?:down|per column|vertically|from top to bottom)",
+    "nw": r"patches (?:across|per row|horizontally|from left to right)",
     "mean": r"means?(?= of| for|:| is| =)|mittelwerte?|moyennes?",
     "layernorm": r"layer ?norm\w*|normiert\w*|normalisiert\w*|normali[sz]ed(?= tokens?| vectors?| outputs?|:)",
     "n": r"number of patches",
@@ -295,7 +295,7 @@ class _Line:
         for at, part in enumerate(self.parts):
             match part.kind:
                 case "noun":
-                    self.noun(part)
+                    self.noun(at, part)
                 case "verb":
                     kept = self.fresh or (self.state.noun in ("score", "dotproduct") and part.text.lower() == "gives")
                     self.state.noun = self.state.noun if kept and not _PUTS.match(part.text) else "weight"
@@ -315,8 +315,9 @@ class _Line:
                     self.pointing = False
         return self.found
 
-    def noun(self, part: _Part) -> None:
-        operand = self.fresh and (part.noun == "value" or part.noun in _OPERANDS.get(self.state.noun, ()))
+    def noun(self, at: int, part: _Part) -> None:
+        other = part.noun == "value" and not (self.state.noun in ("query", "key") and self.vector_at(at + 1))
+        operand = self.fresh and (other or part.noun in _OPERANDS.get(self.state.noun, ()))
         if part.kind == "noun" and not operand:
             self.state.noun, self.fresh = part.noun, True
 
