@@ -9,6 +9,7 @@ import pytest
 from glassformer.exercises.exercise import Exercise, from_data
 from glassformer.exercises.grade import Grade, grade
 from glassformer.exercises.reader import read
+from glassformer.exercises.solution import solve
 
 LABELS = ["the", "cat", "sat", "down"]
 WORDS = from_data({
@@ -135,3 +136,23 @@ def test_the_value_after_the_key_in_a_sentence() -> None:
 )
 def test_decimal_commas_beside_the_number_of_an_exercise_and_in_a_table(text: str) -> None:
     assert any("decimal commas" in note.assumption for note in read(text, "a.md").notes)
+
+
+HEADS = from_data({
+    "X": [[1, 0, 2, 1], [0, 1, 1, 0], [1, 1, 0, 2]],
+    "heads": [
+        {"WQ": [[1, 0], [0, 1], [1, 0], [0, 0]], "WK": [[0, 1], [1, 0], [0, 0], [1, 1]],
+         "WV": [[1, 0], [0, 1], [0, 1], [1, 0]]},
+        {"WQ": [[0, 1], [1, 0], [0, 0], [1, 1]], "WK": [[1, 0], [0, 1], [0, 1], [0, 0]],
+         "WV": [[1, 1], [0, 0], [1, 0], [0, 1]]},
+    ],
+})  # fmt: skip
+
+
+def test_scores_that_are_wrong_throughout_below_the_title_of_a_step_of_the_next_head() -> None:
+    first = "\n".join("| " + " | ".join(str(x.decimal(4)) for x in row) + " |" for row in solve(HEADS)["S1"])
+    head = "|  |  |  |\n|---|---|---|\n"
+    wrong = "| 1.31 | 0.57 | 0.93 |\n| 1.17 | 0.29 | 0.88 |\n| 3.71 | 0.43 | 2.19 |"
+    text = f"Scaled scores S:\n\n{head}{first}\n\nScaled scores S:\n\n{head}{wrong}\n"
+    found = {c.symbol: c.verdict for c in grade(HEADS, read(text, "a.md")).cells if c.given is not None}
+    assert found == {"S1": "right", "S2": "wrong"}

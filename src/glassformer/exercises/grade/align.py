@@ -1184,9 +1184,11 @@ class Aligner:
         if len(told) != 1:
             told = [option for option in told or options if base_of(option[0]) in self.announced] or told
         told = told if statement.target is None and (statement.words or self.announced) else []
+        titles = any(base_of(option[0]) in topics(statement.words) for option in told)
         agreeing = [
-            option for option in options
-            if option[2] >= (HALF if base_of(option[0]) in spoken or self.is_told_by_values(option[0]) else 1)
+            option for option in options if option[2] >= (
+                HALF if base_of(option[0]) in spoken or (self.is_told_by_values(option[0]) and not titles) else 1
+            )
         ]  # fmt: skip  # nobody copied a given matrix wrongly that is not named
         agreeing = [option for option in agreeing if not self.spoils(option[0], option[1])]
         best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
@@ -1201,7 +1203,7 @@ class Aligner:
             self.accept(statement, best[0], "by its size and values", certain=best[0][0] in named)
         elif (
             not best
-            and len(told := self.closest(told, spoken)) == 1
+            and len(told := self.of_next_head(statement, self.closest(told, spoken))) == 1
             and (not self.alignment.answered(told[0][0]) or self.is_named_row(statement, told[0]))
             and base_of(told[0][0]) not in PER_TOKEN
         ):
@@ -1262,6 +1264,15 @@ class Aligner:
         if not spoken or tuple(spoken[: len(SCORES)]) == SCORES:
             return told
         return [option for option in told if base_of(option[0]) == spoken[0]] or told
+
+    def of_next_head(
+        self, statement: Statement, told: list[tuple[str, Entries, float]]
+    ) -> list[tuple[str, Entries, float]]:
+        """Return the only step of the same name in another head of which nothing is written yet, if there is one."""
+        title = _TITLE.search(statement.words)  # Scaled scores S:
+        told = [option for option in told if title is not None and base_of(option[0]) == title["symbol"]] or told
+        free = [option for option in told if not self.alignment.answered(option[0])]
+        return free if len(free) == 1 and len({base_of(symbol) for symbol, _, _ in told}) == 1 else told
 
     def by_values(self, statement: Statement, written: Table) -> bool:
         """Place a matrix whose name cannot be meant as it is: Y for the output of a block, after that of attention."""
