@@ -115,7 +115,8 @@ def close(given: str, written: Any) -> bool:
 
 def _number(text: str) -> float | None:
     exact = text
-    text = re.sub(r"[\s$\\{}≈~]", "", text).replace("−", "-").replace("∞", "inf").replace("infty", "inf")
+    text = re.sub(r"[\s$\\{}≈~]", "", text).replace("−", "-").replace("∞", "inf")
+    text = re.sub("infty|oo", "inf", text)
     thousands = "." in text or text.count(",") > 1
     text = text.replace(",", "" if thousands else ".")
     scale, text = (100, text[:-1]) if text.endswith("%") else (1, text)

@@ -246,7 +246,7 @@ class Option:
 
 class Aligner:
     def __init__(self, plan: Plan, reading: Reading, labels: Sequence[str] = ()) -> None:
-        self.plan, self.reading = plan, reading
+        self.plan, self.reading = plan, replace(reading, statements=tuple(_rejoined(reading.statements)))
         self.exact = exact_values(plan)
         self.alignment = Alignment(given=frozenset(plan.given))
         self.alignment.unread += [item for item in reading.unread if not _is_code(item)]
@@ -823,7 +823,7 @@ class Aligner:
         So `Q = …` may stand twice, once for each head, without a word about heads between them, and "output" may be the
         output of attention first and that of the block later.
         """
-        if self.open(option):
+        if self.open(option) or self.repeats(option):
             return option
         base, shape = base_of(option.symbol), self.exact[option.symbol].shape
         share = max(MOSTLY, self.agreement(option.symbol, option.cells))
@@ -837,6 +837,12 @@ class Aligner:
         note = f"taken as {better[0].symbol} by its values, since {option.symbol} is written before"
         self.alignment.note(statement.line, statement.source, note)
         return better[0]
+
+    def repeats(self, option: Option) -> bool:
+        """Return whether all cells of a placement are written already, with the same numbers."""
+        answers = [placed for placed in self.alignment.placed if placed.symbol == option.symbol]
+        written = {at: entry for placed in answers for at, entry in placed.cells.items() if placed.role == "answer"}
+        return all(at in written and written[at].text == entry.text for at, entry in option.cells.items())
 
     def is_given(self, statement: Statement, target: Target) -> bool:
         """Return whether a sentence repeats a token as it is given."""
@@ -1178,9 +1184,11 @@ class Aligner:
         if len(told) != 1:
             told = [option for option in told or options if base_of(option[0]) in self.announced] or told
         told = told if statement.target is None and (statement.words or self.announced) else []
+        titles = any(base_of(option[0]) in topics(statement.words) for option in told)
         agreeing = [
-            option for option in options
-            if option[2] >= (HALF if base_of(option[0]) in spoken or self.is_told_by_values(option[0]) else 1)
+            option for option in options if option[2] >= (
+                HALF if base_of(option[0]) in spoken or (self.is_told_by_values(option[0]) and not titles) else 1
+            )
         ]  # fmt: skip  # nobody copied a given matrix wrongly that is not named
         agreeing = [option for option in agreeing if not self.spoils(option[0], option[1])]
         best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
@@ -1195,7 +1203,7 @@ class Aligner:
             self.accept(statement, best[0], "by its size and values", certain=best[0][0] in named)
         elif (
             not best
-            and len(told := self.closest(told, spoken)) == 1
+            and len(told := self.of_next_head(statement, self.closest(told, spoken))) == 1
             and (not self.alignment.answered(told[0][0]) or self.is_named_row(statement, told[0]))
             and base_of(told[0][0]) not in PER_TOKEN
         ):
@@ -1256,6 +1264,15 @@ class Aligner:
         if not spoken or tuple(spoken[: len(SCORES)]) == SCORES:
             return told
         return [option for option in told if base_of(option[0]) == spoken[0]] or told
+
+    def of_next_head(
+        self, statement: Statement, told: list[tuple[str, Entries, float]]
+    ) -> list[tuple[str, Entries, float]]:
+        """Return the only step of the same name in another head of which nothing is written yet, if there is one."""
+        title = _TITLE.search(statement.words)  # Scaled scores S:
+        told = [option for option in told if title is not None and base_of(option[0]) == title["symbol"]] or told
+        free = [option for option in told if not self.alignment.answered(option[0])]
+        return free if len(free) == 1 and len({base_of(symbol) for symbol, _, _ in told}) == 1 else told
 
     def by_values(self, statement: Statement, written: Table) -> bool:
         """Place a matrix whose name cannot be meant as it is: Y for the output of a block, after that of attention."""
@@ -1436,6 +1453,22 @@ class Aligner:
                 alignment.note(first.line, first.source, note)
 
 
+def _rejoined(statements: Sequence[Statement]) -> Iterator[Statement]:
+    """Give the target of `A =` to the matrix after the words on its line: A = softmax of each row = [[…]]."""
+    before: Statement | None = None
+    for statement in statements:
+        target = statement.target
+        word = target is None or (target.is_name and target.label.isalpha() and len(target.label) > 2)
+        matrix = bool(statement.terms) and isinstance(statement.terms[-1].term, Array)
+        if (
+            before is not None and before.target is not None and not before.terms and subject(before.target.term)
+            and statement.line == before.line and word and matrix and statement.place == before.place == "plain"
+        ):  # fmt: skip
+            statement = replace(statement, target=before.target)
+        yield statement
+        before = statement
+
+
 def _one_target_each(statement: Statement) -> list[Statement]:
     """Split statements on one line: `q1 = [3, 0]  q2 = [1, 1]` is two statements."""
     found: list[Statement] = []
@@ -1451,7 +1484,7 @@ def _one_target_each(statement: Statement) -> list[Statement]:
             and after.relation in ("=", "≈")
             and isinstance(last, Name)
             and last.indices
-            and all(is_literal(factor) for factor in factors[:-1])
+            and all(is_literal(factor.term if isinstance(factor, Transpose) else factor) for factor in factors[:-1])
         ):
             left = factors[0] if len(factors) == 2 else Product(factors[:-1])
             found.append(replace(statement, target=target, terms=(*terms, replace(link, term=left))))

@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any
 
 from glassformer.errors import GlassError
@@ -27,7 +27,7 @@ from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.expression import Array
 from glassformer.exercises.grade.accounting import Ledger
 from glassformer.exercises.grade.align import HALF, Aligner, Placement, agree, base_of
-from glassformer.exercises.grade.cells import Entry, agrees, chance, closeness, table
+from glassformer.exercises.grade.cells import Entries, Entry, agrees, chance, closeness, table
 from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.mistakes import hypotheses
 from glassformer.exercises.grade.verdict import ARITHMETIC, Place, exact_values
@@ -76,6 +76,11 @@ _ORDINAL = re.compile(
     rf"\b(?P<ordinal>{'|'.join(_ORDINALS)})\b(?:\s+(?:token|word|position|query|row|patch)\b|(?!\s+[^\W\d_]))"
     rf"|\b(?:token|word|position|query|row|patch)\s+(?P<cardinal>{'|'.join(_CARDINALS)})\b"
 )
+_EVERY = re.compile(
+    r"\b(?:every|all|equally|everything|jede[mnrs]?|alle[nmrs]?|gleichmäßig|tout(?:e?s)?|tous|chaque|tutt[ei]|ogni|cada|tod[oa]s)\b",
+    re.I
+)  # fmt: skip
+_EACH = re.compile(r"\b(?:each|both|apiece|jeweils|je|beiden?|chacune?|ciascun[oa]?|ambos|ambas)\b", re.I)
 _CODE = re.compile(r"\b[A-Za-z]\w*\.[A-Za-z]\w*\(|^\s*(?:import|from|def|for|print|return|while|if)\b.*[(:=]")
 _ROOT = re.compile(r"(?:√|\\?sqrt|root of)\s*[({]?\s*$", re.I)
 _RESULT = re.compile(r"(?:[=≈→~]|->)\s*[-−]?$")  # before the result of a calculation
@@ -183,6 +188,8 @@ class Cells:
         add(symbol, t, d + 2, 0.02)
         add(symbol, t + 2, d, 0.01)
         add(symbol, t, d, choose(0.01, 0.03))
+        for component in range(width if between == SINGLE else 0):  # the largest weight first
+            add(symbol, t, component, 0.02)
         here = self.order[symbol]
         total = sum(self._nearby(k - here) for k in range(len(self.order)))
         moves = (
@@ -321,6 +328,7 @@ class Evidence:
             self.rounds(items, cells, mistaken)
         if self.titled(items, cells):
             self.rounds(items, cells)
+        self.spread(items, cells)
         done = {item.line for item in items if item.found is not None}
         alignment.unread[:] = [item for item in alignment.unread if not self.lines_of(item) & done]
 
@@ -341,6 +349,34 @@ class Evidence:
             if sum(item.found is not None for item in items) == before:
                 break
             self.put(items)
+
+    def spread(self, items: list[TextNumber], cells: Cells) -> None:
+        """Assign a number that stands for several cells of its row, "every word with 0.25", to all that have its value.
+
+        With "each" or "both" these are the cells of the tokens that are named between this number and the one before.
+        """
+        answered, computed = self.answered(), self.aligner.verdicts().computed
+        for last, item in pairwise([None, *items]):
+            if item is None or item.place is None or item.length > 1 or item.place[0] not in computed:
+                continue
+            text = self.ledger.lines[item.line - 1]
+            start = last.column + 1 if last is not None and last.line == item.line else 0
+            clause = re.split(r"[.;)](?:\s|$)", text[start:item.column])[-1] + text[item.column : item.column + 24]
+            all_of, several = _EVERY.search(clause), _EACH.search(clause)
+            if not all_of and not several:
+                continue
+            symbol, token, _ = cells.split(item.place)
+            named = set(self.tokens(clause)) if several and not all_of else set()
+            same: Entries = {}
+            for component in range(cells.shapes[symbol][1]):
+                place = cells.place(symbol, token, component)
+                values = (self.aligner.exact[symbol][place[1:]], computed[symbol][place[1:]])
+                if place not in answered and (all_of or component in named) and any(
+                    agrees(value, item.entry) for value in values
+                ):
+                    same[place[1:]] = item.entry
+            if same:
+                self.aligner.alignment.put(Placement(symbol, same, item.line, " ".join(text.split())[:200], "echo"))
 
     def reassign(self, items: list[TextNumber], cells: Cells) -> None:
         """Take back named matrices most of whose numbers disagree, if their numbers agree with other cells.
@@ -505,7 +541,7 @@ class Evidence:
             number = match["ordinal"] or match["cardinal"]
             found.append((match.start(), (_ORDINALS if match["ordinal"] else _CARDINALS).index(number)))
         for word, k in self.aligner.tokens.items():
-            pattern = rf"(?<![\w]){re.escape(word)}(?![\w'’])(?! [^\W\d_])"
+            pattern = rf"(?<![\w]){re.escape(word)}(?![\w'’])(?! (?!(?:and|with|und|mit|et|avec)\b)[^\W\d_])"
             found += [(match.start(), k) for match in re.finditer(pattern, low)]
         yield from (k for _, k in sorted(found))
 
@@ -590,7 +626,9 @@ class Evidence:
         for symbol, found in open_cells.items():
             agreeing = good.get(symbol, 0) + sum(same for _, _, same in found)
             wrong = sum(not same for _, _, same in found)
-            if agreeing > max(1, wrong) and (not wrong or symbol in self.aligner.plan):
+            if agreeing > max(1, wrong) and (
+                not wrong or (symbol in self.aligner.plan and not contradicts(rows[0][0].own, symbol))
+            ):
                 for item, place, _ in found:
                     item.found = place
 
@@ -629,6 +667,8 @@ class Evidence:
                 elif item.wrong is not None:
                     bad.setdefault(item.wrong[0], []).append(item)
             for symbol, wrong in bad.items():
+                if contradicts(block[0].own, symbol):
+                    continue
                 taken = {item.place for item in block if item.place is not None}
                 if 2 <= good.get(symbol, 0) > len(wrong) and symbol in self.aligner.plan:
                     for item in wrong:
@@ -820,6 +860,11 @@ def rows_of(block: list[TextNumber]) -> list[list[TextNumber]]:
             rows.append([])
         rows[-1].append(item)
     return rows
+
+
+def contradicts(words: Words, symbol: str) -> bool:
+    """Return whether the words before a block name other steps: its numbers are then not wrong ones of this step."""
+    return bool(words.bases) and base_of(symbol) not in words.bases
 
 
 def repeated(items: list[TextNumber]) -> list[TextNumber]:

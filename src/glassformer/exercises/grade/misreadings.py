@@ -64,13 +64,14 @@ class Misreadings:
     doubted: dict[Place, Compared] = field(init=False)
     good: set[Place] = field(init=False)
     explained: set[Place] = field(init=False)
+    turned: set[Place] = field(init=False)  # weights that a mistake explains as transposed: they may be written so
     tried: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         known = [mistake for mistake in self.mistakes if mistake.name not in UNEXPLAINED]
-        turned = {place for mistake in known if mistake.name == TURNED for place in mistake.cells}
-        self.explained = {place for mistake in known for place in mistake.cells}
-        self.explained -= {place for place in turned if base_of(place[0]) == "A"}  # this may be a way to write A
+        turned = (mistake.cells for mistake in known if TURNED in mistake.name.split(" and "))
+        self.turned = {place for cells in turned for place in cells if base_of(place[0]) == "A"}
+        self.explained = {place for mistake in known for place in mistake.cells} - self.turned
         written = {(c.symbol, c.row, c.column): c for c in self.cells if c.entry is not None}
         self.wrong = {place: cell for place, cell in written.items() if cell.verdict == "wrong"}
         self.doubted = {place: cell for place, cell in written.items() if cell.verdict in ("wrong", "rounded")}
@@ -89,6 +90,9 @@ class Misreadings:
             if not contradicted:
                 wrong = {at: entry for at, entry in wrong.items() if (symbol, *at) not in self.explained}
             others = list(self.other_readings(symbol, group, wrong)) if 2 * len(wrong) >= count else []
+            if not others and 2 * len(wrong) >= count and {(symbol, *at) for at in wrong} <= self.turned:
+                entries = group[0].cells if len(group) == 1 else wrong
+                others = [(symbol, {(j, i): entry for (i, j), entry in entries.items()}, f"{symbol} transposed")]
             if contradicted and not others:
                 reason = f"these are not the numbers of {symbol}, but what is computed from {symbol} is right"
                 found = self.remove(group, [at for each in group for at in each.cells], reason) or found

@@ -29,6 +29,7 @@ from glassformer.exercises.plan import Operation, Plan, compute, evaluate_plan
 
 ARITHMETIC = IntervalArithmetic(BITS)  # 4 digits after the point of e^150 need 230 bits
 MOST_WAYS = 40
+WIDEST = 10  # units in the last digit: radius of an uncertain result that a number may follow from
 Verdict: TypeAlias = Literal["right", "follows", "rounded", "wrong", "missing"]
 VERDICTS: tuple[Verdict, ...] = ("right", "follows", "rounded", "wrong", "missing")
 Values: TypeAlias = Mapping[str, Matrix[Any]]
@@ -78,7 +79,9 @@ class FollowThrough:
     roundings of, including the learner's mistakes; `computed`, the result of the step from the earlier
     unrounded values, whatever is written for the step itself; `results`, the result of the step from the earlier
     written decimals, not rounded; and `rounded`, the written decimals and, for steps that
-    are not written, their results rounded to the digits that the learner uses.
+    are not written, their results rounded to the digits that the learner uses. Nobody knows what a wrong number without
+    a known mistake was rounded from, so symbols that depend on one also have `uncertain` values: intervals with every
+    value that it may have been.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class FollowThrough:
         self.computed: dict[str, Matrix[Any]] = {}
         self.rounded: dict[str, Matrix[Any]] = {}
         self.results: dict[str, Matrix[Any]] = {}
+        self.uncertain: dict[str, Matrix[Any]] = {}
         written = {symbol: values_of(cells, exact[symbol].shape) for symbol, cells in self.entries.items()}
         self.given = {symbol: self._masked(symbol, values) for symbol, values in written.items()}
         self.truncates = self._truncates()
@@ -155,6 +159,7 @@ class FollowThrough:
                 self.corrected[symbol] = self._corrected(operation)
                 self.rounded[symbol] = self._rounded_step(operation)
                 self.unrounded[symbol] = self._without_rounding(symbol, found)
+                self._blur(operation, self._uncertain_step(operation), found)
                 cells.extend(found)
         return Verdicts(tuple(cells), self.exact, steps)
 
@@ -195,6 +200,36 @@ class FollowThrough:
                 rows[i][j] = rows[i][j] if written is None else behind
         return Matrix.of(rows)
 
+    def _uncertain_step(self, operation: Operation) -> Matrix[Any] | None:
+        """Compute the step from uncertain values; None if all its operands are certain."""
+        if not any(symbol in self.uncertain for symbol in operation.inputs):
+            return None
+        values = {**self.unrounded, **self.uncertain}
+        weights = operation.op == "softargmax" and not self._changed(operation.inputs[1:])
+        given = {} if weights else {**self.given, **{s: m for s, m in self.uncertain.items() if s in self.given}}
+        return self._step(operation, values, given)
+
+    def _blur(self, operation: Operation, made: Matrix[Any] | None, cells: Sequence[Compared]) -> None:
+        """Set the uncertain values of a step: those that round to a wrong number, and what is computed from such."""
+        symbol = operation.symbol
+        rows = [list(row) for row in (self.unrounded[symbol] if made is None else made)]
+        blurred = made is not None
+        for cell in cells:
+            at = (cell.row, cell.column)
+            written, entry = self.given[symbol][at], cell.entry
+            if entry is None or written is None or written is MASKED or entry.places is None:
+                continue
+            wrong = cell.verdict == "wrong" and (symbol, *at) not in self.behind
+            around = written + arb(0, arb(fmpq(1, 2)) * arb(fmpq(10)) ** -entry.places)
+            if wrong:
+                rows[cell.row][cell.column], blurred = around, True
+            elif made is not None:
+                mine = made[at]
+                both = mine is not MASKED and mine.is_finite() and bool(around.overlaps(mine))
+                rows[cell.row][cell.column] = around.intersection(mine) if both else self.unrounded[symbol][at]
+        if blurred:
+            self.uncertain[symbol] = Matrix.of(rows)
+
     def _corrected(self, operation: Operation) -> Matrix[Any]:
         """Return the written decimals; those that do not follow from corrected ones are replaced to the same digits."""
         symbol = operation.symbol
@@ -214,6 +249,7 @@ class FollowThrough:
     def _symbol(self, operation: Operation, first: Matrix[Any]) -> Iterator[Compared]:
         symbol = operation.symbol
         ways: list[Matrix[Any]] | None = None
+        uncertain = self._uncertain_step(operation) if symbol in self.entries else None
         for (i, j), entry in sorted(self.entries.get(symbol, {}).items()):
             exact, follow = self.exact[symbol][i, j], first[i, j]
             close = closeness(exact, entry)
@@ -229,6 +265,9 @@ class FollowThrough:
             agreeing = next((x for x in values if self.matches(x, entry)), None)
             if agreeing is not None:
                 yield Compared(symbol, i, j, entry, exact, agreeing, "follows")
+                continue
+            if uncertain is not None and _may_be(uncertain[i, j], entry):
+                yield Compared(symbol, i, j, entry, exact, follow, "follows")
                 continue
             near = next((x for x in (exact, *values) if closeness(x, entry) in ("rounded", "truncated")), None)
             verdict: Verdict = "wrong" if near is None else "rounded"
@@ -277,6 +316,13 @@ class FollowThrough:
 
 def _flat(matrix: Matrix[Any]) -> list[Any]:
     return [x for _, _, x in matrix.cells() if x is not MASKED]
+
+
+def _may_be(value: Any, entry: Entry) -> bool:
+    """Return whether one of the values in a narrow interval rounds to the entry."""
+    if entry.places is None or value is MASKED or not value.is_finite():
+        return False
+    return value.rad() < WIDEST * arb(fmpq(10)) ** -entry.places and closeness(value, entry) == "right"
 
 
 def _rounded(value: Any, places: int | None) -> Any:

@@ -8,13 +8,18 @@ _PAIR = re.compile(r"(?<![\w,.])(\d+),(\d+)(?![\d]|,\d|\.\d)(\s?\\?%)?")
 _INDEX = re.compile(r"[_^]\{[^{}\n]{0,40}\}|_\d+,\d+|(?<=[A-Za-z])[\[(]\d+,\s?\d+[\])]")  # w_{1,2}, A[1,2]
 _VECTOR = re.compile(r"[\[({]\s*[-+−]?\d+,[-+−]?\d\s*[\])}]")  # (3,0) is a vector of two
 _POINT = re.compile(r"(?<![\d.])\d*\.\d+(?![\d.])")
-_HEADING = re.compile(r"^[\s#*]*\d+\.\d+\.?(?=\s)", re.M)  # 2.1 Weights
+_HEADING = re.compile(  # 2.1 Weights, Aufgabe 9.1
+    r"^[\s#*]*\d+\.\d+\.?(?=\s)|\b(?:exercises?|problems?|sections?|tasks?|questions?|chapters?|aufgaben?|übung|blatt"
+    r"|abschnitt|kapitel|exercices?|esercizi[o]?|ejercicios?|opgave|version)[\s~]+\d+\.\d+(?!\d)", re.M | re.I
+)  # fmt: skip
 _LIST = re.compile(r"\d,\d+,\d")
 _BRACES = re.compile(r"(?<=\d)\{,\}(?=\d)")
 _NUMBER = r"(?:[-+−]?\d+(?:,\d+)?|[-−](?:∞|inf))"
 _SEMICOLONS = re.compile(rf"[\[(⟨]\s*{_NUMBER}\s*(?:;\s*{_NUMBER}\s*)+[\])⟩]")
 
-_COLUMN = re.compile(r"(?:(?<=\s\s)|^[ \t]*)[-+−]?(\d+),(\d)(?=\s\s|[ \t]*$)", re.M)  # a column: 0,5   1,5   0,0
+_COLUMN = re.compile(  # a column: 0,5   1,5   0,0 or | 0,5 | 1,5 |
+    r"(?:(?<=\s\s)|(?<=\| )|^[ \t]*)[-+−]?(\d+),(\d)(?=\s\s|[ \t]*$|[ \t]*\|)", re.M
+)
 _SINGLE = re.compile(r"(?<=[=≈])\s?[-+−]?(\d+),(\d)(?=[ \t]*$)", re.M)  # m1 = 0,2
 
 

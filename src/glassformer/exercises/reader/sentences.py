@@ -26,8 +26,8 @@ NOUNS = {
     "exponential": r"exponentials?|exponentiale|exponentielles?|esponenziali|exponenciales|exps?(?=\s*(?:->|→|⇒|:))",
     "sum": r"(?:sum|total|denominator|normali[sz]er|summe|nenner|somme|somma|suma)\b(?! to)",
     "patch": r"patch",
-    "nh": r"patches (?:down|per column)",
-    "nw": r"patches (?:across|per row)",
+    "nh": r"patches (?:down|per column|vertically|from top to bottom)",
+    "nw": r"patches (?:across|per row|horizontally|from left to right)",
     "mean": r"means?(?= of| for|:| is| =)|mittelwerte?|moyennes?",
     "layernorm": r"layer ?norm\w*|normiert\w*|normalisiert\w*|normali[sz]ed(?= tokens?| vectors?| outputs?|:)",
     "n": r"number of patches",
@@ -80,8 +80,8 @@ _TOKENS = re.compile(
   | (?P<number>(?<![\w.])(?:{_NUMBER})(?:\s*±\s*(?:{_NUMBER}))?(?![\w]))
   | {_NOUN}
   | (?P<verb>\b(?:pays?|looks?|gives?|assigns?|puts?|places?|spends?|focus(?:es)?
-      |guarda|schaut|achtet|regarde|partage|mira)\b)
-  | (?P<toward>\b(?:to|towards?|on|onto|at|sur|auf)\b|->|→|⇒)
+      |guarda|schaut|achtet|regarde|partage|mira|presta|dedica|atiende|accorde|prête|assegna|schenkt|widmet)\b)
+  | (?P<toward>\b(?:to|towards?|on|onto|at|sur|auf|[aà]\ la)\b|->|→|⇒)
   | (?P<with>\b(?:with|by|mit|avec|con|al)\b|:|=|≈|\b(?:is|are|become|becomes|gives|at)\b)
   | (?P<between>\b(?:and|between)\b)
   | (?P<end>[.!?](?=\s|$))
@@ -285,6 +285,7 @@ class _Line:
         self.state, self.parts, self.text = state, parts, text
         self.object: Index | None = None
         self.waiting: _Part | None = None  # a number whose token is named after it
+        self.asks = False  # whether the line names a query
         self.pointing = False  # whether the last value belongs to a token that the subject attends to
         self.found: list[Assigned] = []
         self.fresh = state.goes_on  # whether a noun was mentioned in this sentence
@@ -294,9 +295,10 @@ class _Line:
         for at, part in enumerate(self.parts):
             match part.kind:
                 case "noun":
-                    self.noun(part)
+                    self.noun(at, part)
                 case "verb":
-                    self.state.noun = self.state.noun if self.fresh and not _PUTS.match(part.text) else "weight"
+                    kept = self.fresh or (self.state.noun in ("score", "dotproduct") and part.text.lower() == "gives")
+                    self.state.noun = self.state.noun if kept and not _PUTS.match(part.text) else "weight"
                     self.subject_before(at)
                 case "token":
                     self.token(at, part)
@@ -313,8 +315,9 @@ class _Line:
                     self.pointing = False
         return self.found
 
-    def noun(self, part: _Part) -> None:
-        operand = self.fresh and (part.noun == "value" or part.noun in _OPERANDS.get(self.state.noun, ()))
+    def noun(self, at: int, part: _Part) -> None:
+        other = part.noun == "value" and not (self.state.noun in ("query", "key") and self.vector_at(at + 1))
+        operand = self.fresh and (other or part.noun in _OPERANDS.get(self.state.noun, ()))
         if part.kind == "noun" and not operand:
             self.state.noun, self.fresh = part.noun, True
 
@@ -338,7 +341,9 @@ class _Line:
             self.state.noun, self.fresh = part.noun, True  # dividing by the sum gives a11 = 0.27: not a sum
             self.set_subject(part.index)
             return
-        second = self.after(at, "between") and part.noun == "key" and self.named
+        second = part.noun == "key" and self.named and (
+            self.after(at, "between") or (self.state.noun in _OF_PAIRS and self.asks)
+        )
         next_object = self.pointing and self.parts[at + 1 : at + 2] and self.parts[at + 1].kind == "with"
         next_object = next_object and not (at + 2 < len(self.parts) and self.parts[at + 2].kind == "token")
         paired = at > 1 and [each.kind for each in self.parts[at - 2 : at]] == ["token", "with"]  # cat with sat: 4
@@ -348,7 +353,10 @@ class _Line:
             return
         if part.noun == "patch" and (self.state.noun or self.fresh):
             part.noun = ""  # the query of patch 1
-        title = at == 0 and part.noun == "query" and self.state.noun in _ROWS_OF_QUERIES and self.labels(at)
+        title = part.noun == "query" and self.state.noun in _ROWS_OF_QUERIES and (
+            (at == 0 and self.labels(at)) or (self.state.noun in _OF_PAIRS and self.precedes_keys(at))
+        )
+        self.asks = self.asks or part.noun == "query"
         if part.noun and not title and (not self.fresh or (part.noun != "value" and self.state.noun == "value")):
             self.state.noun = part.noun
         self.set_subject(part.index)
@@ -363,6 +371,13 @@ class _Line:
         """Return whether a token is the label of the value after it: `query 1: (0.2, 0.8)` below "Weights"."""
         colon = at + 1 < len(self.parts) and self.parts[at + 1].text == ":"
         return self.value_at(at + 2) if colon else self.value_at(at + 1)
+
+    def precedes_keys(self, at: int) -> bool:
+        """Return whether the sentence goes on with a number for each of several keys: query 1: with key 1: 2; …"""
+        rest = self.parts[at + 1 :]
+        end = next((k for k, part in enumerate(rest) if part.kind == "end"), len(rest))
+        keys = sum(part.kind == "token" and part.noun == "key" for part in rest[:end])
+        return keys > 1 and keys == sum(part.kind in _VALUES for part in rest[:end])
 
     def is_pointed_to(self, at: int) -> bool:
         """Return whether a preposition such as "to", or a verb, stands before the articles in front of a token."""
