@@ -321,8 +321,9 @@ def test_the_alphabet_is_learned_from_the_transcripts(italian: Path, tmp_path: P
     assert "à" in trained.objective.notes[0]
     assert trained.faults is not None
     assert trained.faults.summary() == [
-        "transcript with digits or symbols, which are spelled out in English only: write them as words: 1 (21.wav)"
+        "transcript with digits, which are spelled out in English only: write them as words: 1 (21.wav)"
     ]
+    assert trained.objective.summary() == "21 recordings, 21 for validation", "found before training, not counted"
     assert (tmp_path / "out" / "run" / "left-out.tsv").read_text().endswith("write them as words\t21.wav\n")
     model = load_folder(trained.save(tmp_path / "m"))
     assert isinstance(transcribe(model, torch.randn(16_000) / 10).text, str)

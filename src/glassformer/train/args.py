@@ -24,12 +24,13 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 DEFAULT_STEPS = 2000
 AUTO = "auto"
 LR = "choose a positive number, or auto"
+LR_ARGS = ("lr", "schedule", "warmup", "min_lr_ratio")  # that define the learning rate of every step
 A = TypeVar("A", bound=Any)  # a dataclass of augmentations, which has `needs`
 
-# Arguments that may change when a run is resumed: length, speed and intervals, and the location of the data (its
-# content is compared by fingerprint).
+# Arguments that may change when a run is resumed: length, learning rate, speed and intervals, and the location of the
+# data (its content is compared by fingerprint).
 FREE = frozenset((
-    "task", "data", "val", "from_", "steps", "epochs", "warmup", "patience", "eval_every", "save_every", "log_every",
+    "task", "data", "val", "from_", "steps", "epochs", *LR_ARGS, "patience", "eval_every", "save_every", "log_every",
     "num_workers", "device", "fsdp", "report_to", "compile", "license",
 ))  # fmt: skip
 
