@@ -67,6 +67,9 @@ def test_image_classification(arch: str, tmp_path: Path) -> None:
 def test_training_from_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[Progress] = []
     small = {"arch": "mlp", "width": 8, "depth": 1, "batch_size": 16}
+    for wrong in (print, ["print"], 3):
+        with pytest.raises(ConfigError, match=r"^callbacks is .*: give a list of functions that take a Progress$"):
+            gf.train("classify", "uci-digits", callbacks=wrong)
     trained = gf.train("classify", "uci-digits", epochs=0.1, progress=seen.append, callbacks=[seen.append], **small)
     assert trained.stopped == "finished"
     assert [one.step for one in seen[::2]] == list(range(1, trained.args.total_steps + 1))
