@@ -218,6 +218,13 @@ def test_files_in_other_encodings(tmp_path: Path) -> None:
         open_rows(tmp_path / "latin.csv", ("text", "label"))
 
 
+def test_a_file_whose_first_lines_are_not_utf8_is_not_called_empty(tmp_path: Path) -> None:
+    rows = "".join(f"caffè {i};{'ab'[i % 2]}\n" for i in range(200))
+    (tmp_path / "latin.csv").write_text(rows, encoding="cp1252")
+    with pytest.raises(InputError, match=r"latin.csv is not UTF-8: save it as UTF-8$"):
+        open_rows(tmp_path / "latin.csv", ("text", "label"))
+
+
 def test_a_text_file_that_is_neither_a_table_nor_conll(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("".join(f"__label__a text number {i}\n" for i in range(200)))
     with pytest.raises(InputError, match=r"neither a table nor CoNLL, .*: give a \.csv"):
