@@ -16,7 +16,14 @@ from PIL import Image
 from glassformer import load
 from glassformer.checkpoints import origin_of
 from glassformer.checkpoints.origin import Origin
-from glassformer.checkpoints.preprocess import Preprocess, of_hugging_face, of_timm, open_image, read_preprocess
+from glassformer.checkpoints.preprocess import (
+    Preprocess,
+    image_of,
+    of_hugging_face,
+    of_timm,
+    open_image,
+    read_preprocess,
+)
 from glassformer.errors import CheckpointError, ConfigError, InputError
 
 PLAIN = {"resize": None, "resample": 2, "crop": None, "scale": None, "mean": None, "std": None}
@@ -178,6 +185,12 @@ def test_files(tmp_path: Path) -> None:
     for name in ("c.png", "d.png", "absent.png"):
         with pytest.raises(InputError, match=name):
             open_image(tmp_path / name.split()[0])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_an_array_that_is_not_finite_is_refused(value: float) -> None:
+    with pytest.raises(InputError, match="an image has values that are not finite: give floats from 0 to 1"):
+        image_of(np.full((4, 4, 3), value))
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

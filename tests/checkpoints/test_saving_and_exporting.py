@@ -391,10 +391,10 @@ def test_the_program_beside_an_onnx_file_answers_as_classify_does(
     assert made.output == "class logits"
 
 
-def run_page(page: Path, text: str) -> dict[str, Any]:
-    """Run the program of the page beside an .onnx file on a text."""
+def run_page(page: Path, text: str, second: str = "") -> dict[str, Any]:
+    """Run the program of the page beside an .onnx file on a text or two."""
     program, names = page.read_text().split("```python\n")[1].split("```")[0], dict[str, Any]()
-    exec(program.replace("A sentence.", text), names)
+    exec(program.replace("A sentence.", text).replace("Another sentence.", second), names)
     return names
 
 
@@ -412,6 +412,31 @@ def text_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         gf.train("classify", data, val=data, output=place / name, vocab_size=300 + len(name), **options)
         export_onnx(place / name, place / f"{name}.onnx")
     return place
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("published", [True, False])
+def test_a_classifier_of_pairs_is_exported_with_both_texts(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: bool
+) -> None:
+    """A published encoder has an input of segments; one trained from scratch separates the texts by a token."""
+    words = ["cat", "dog", "mat", "hat"]
+    rows = [
+        {"premise": f"the {words[i % 4]} sat", "hypothesis": f"a {words[i % (4 - i % 2)]}", "label": str(i % 2)}
+        for i in range(40)
+    ]
+    options: dict[str, Any] = {"from_": str(bert)} if published else {"width": 16, "depth": 1, "vocab_size": 300}
+    gf.train("classify", rows, steps=4, lr=1e-2, output=tmp_path / "nli", progress=False, **options)
+    monkeypatch.chdir(tmp_path)
+    made = export_onnx("nli", "nli.onnx")
+    inputs = [one.name for one in onnxruntime.InferenceSession(str(made.path)).get_inputs()]
+    assert inputs == ["tokens", "real", "segments"][: 3 if published else 2]
+    assert "The model was trained on pairs of texts" in Path("nli.md").read_text()
+    pair = ("the cat sat", "a dog")
+    names = run_page(Path("nli.md"), pair[0], pair[1])
+    model = gf.load("nli")
+    ours = {one.label: one.score for one in gf.classify(model, pair).scores}
+    assert dict(zip(labels_of(model), names["p"][0].tolist(), strict=True)) == pytest.approx(ours, rel=1e-4)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from glassformer.data.archives import unpacked
 from glassformer.data.columns import choose
 from glassformer.data.python import reader_of
 from glassformer.data.remarks import duplicate_files
-from glassformer.data.rows import find_split, open_rows
+from glassformer.data.rows import find_split, open_rows, split_of
 from glassformer.errors import InputError
 
 
@@ -66,6 +66,12 @@ def test_splits_by_name(tmp_path: Path) -> None:
     found = find_split(tmp_path / "pairs", "train")
     assert found == (tmp_path / "pairs/train.en", tmp_path / "pairs/train.fr")
     assert find_split(tmp_path / "pairs", "test") is None
+
+
+def test_the_split_of_a_table() -> None:
+    names = {"a/train.csv": "train", "trainLabels.csv": "train", "labels_test.tsv": "test", "val.jsonl": "validation"}
+    assert {name: split_of(name) for name in names} == names
+    assert not any(map(split_of, ("labels.csv", "train_val.csv", "a/test", "the data", "trained.csv")))
 
 
 def test_two_aligned_files(tmp_path: Path, refused: Any) -> None:
@@ -212,6 +218,13 @@ def test_files_in_other_encodings(tmp_path: Path) -> None:
         open_rows(tmp_path / "latin.csv", ("text", "label"))
 
 
+def test_a_file_whose_first_lines_are_not_utf8_is_not_called_empty(tmp_path: Path) -> None:
+    rows = "".join(f"caffè {i};{'ab'[i % 2]}\n" for i in range(200))
+    (tmp_path / "latin.csv").write_text(rows, encoding="cp1252")
+    with pytest.raises(InputError, match=r"latin.csv is not UTF-8: save it as UTF-8$"):
+        open_rows(tmp_path / "latin.csv", ("text", "label"))
+
+
 def test_a_text_file_that_is_neither_a_table_nor_conll(tmp_path: Path) -> None:
     (tmp_path / "list.txt").write_text("".join(f"__label__a text number {i}\n" for i in range(200)))
     with pytest.raises(InputError, match=r"neither a table nor CoNLL, .*: give a \.csv"):
@@ -223,6 +236,14 @@ def test_the_error_about_columns_suggests_those_that_are_left(tmp_path: Path) ->
     (tmp_path / "comments.csv").write_text(f"id,comment_text,toxic,rude\n{rows}")
     with pytest.raises(InputError, match=r"as in text=comment_text,label=toxic"):
         open_rows(tmp_path / "comments.csv", ("text", "label"))
+
+
+def test_the_error_about_columns_suggests_columns_of_labels(tmp_path: Path) -> None:
+    (tmp_path / "toxic.csv").write_text("id,comment,toxic,rude,votes\n" + "".join(
+        f"{i},you are number {i},{i % 2},{i // 2 % 2},{i}\n" for i in range(8)
+    ))  # fmt: skip
+    with pytest.raises(InputError, match=r"no column for label.* as in text=comment,label=toxic\+rude$"):
+        open_rows(tmp_path / "toxic.csv", ("text", "label"))
 
 
 def test_the_suggested_columns_can_be_pasted_into_a_shell() -> None:

@@ -76,6 +76,18 @@ def test_some_rows(folder: Path) -> None:
     assert torch.equal(part.image(0), images.image(8))
 
 
+@pytest.mark.parametrize(("table", "own", "other"), [("trainLabels", "train", "test"), ("test", "test", "train")])
+def test_files_of_one_split_are_not_those_of_another(tmp_path: Path, table: str, own: str, other: str) -> None:
+    """On Kaggle, train/7.png and test/7.png may be different images, and either may be missing."""
+    (tmp_path / f"{table}.csv").write_text("id,label\n" + "".join(f"{i},{'ab'[i % 2]}\n" for i in range(8)))
+    mine = {i: draw(tmp_path / own / f"{i}.png", i) for i in range(6)}
+    for i in range(7):
+        draw(tmp_path / other / f"{i}.png", 100 + i)
+    images = Images.open(tmp_path / f"{table}.csv")
+    assert images.faults.summary() == ["missing image: 2 (6, 7)"]
+    assert all(torch.equal(images.image(i).movedim(0, -1), torch.tensor(mine[i])) for i in range(6))
+
+
 def test_channels_and_sizes(folder: Path) -> None:
     draw(folder / "cat" / "a.png", 5, size=(20, 10), mode="RGBA")
     draw(folder / "cat" / "b.png", 5, size=(20, 10), mode="L")

@@ -87,6 +87,9 @@ def test_samples_from_python() -> None:
         opened = Recordings.open(reader_of([{"audio": sound, "text": "hello"}]))
         assert opened.seconds(0) == 0.5
         assert torch.equal(opened.wave(0), torch.from_numpy(wave))
+    for pcm in (np.int16(32767 * wave), np.uint8(128 + 127 * wave), torch.from_numpy(np.int32(2147483000 * wave))):
+        opened = Recordings.open(reader_of([{"audio": pcm, "text": "hello"}]))
+        assert torch.allclose(opened.wave(0), torch.from_numpy(wave), atol=0.02), "integers are scaled to −1 to 1"
     slow = Recordings.open(reader_of([{"audio": {"array": wave, "sampling_rate": 8000}, "sentence": "hello"}]))
     assert len(slow.wave(0)) == 16_000
 

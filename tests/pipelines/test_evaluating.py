@@ -70,6 +70,23 @@ def test_a_broken_image_is_counted(tmp_path: Path) -> None:
     assert faults.summary() == ["unreadable image: 2 (4/y.png, 4/z.png)"]  # one line, however many
 
 
+def test_a_classifier_of_texts_is_never_evaluated_as_an_encoder(tmp_path: Path, refused: Callable[..., None]) -> None:
+    """The columns need not have usual names, as in the training of the model."""
+    prices = "".join(f"a flat with {i % 9} rooms,{i % 9}.5\n" for i in range(60))
+    (tmp_path / "prices.csv").write_text(f"text,price\n{prices}")
+    small = {"width": 16, "depth": 1, "heads": 2, "vocab_size": 280}
+    model = made("classify", tmp_path / "m", data=str(tmp_path / "prices.csv"), **small)
+    assert evaluate(model, tmp_path / "prices.csv").keys() == {"mse", "mae", "r2", "texts"}
+    (tmp_path / "unnamed.csv").write_text(
+        "text,a,b\n" + "".join(f"a flat {i},{i % 2},{i // 2 % 2}\n" for i in range(9))
+    )
+    refused(
+        InputError,
+        f"{tmp_path / 'unnamed.csv'} has no column for label",
+        lambda: evaluate(model, tmp_path / "unnamed.csv"),
+    )
+
+
 @pytest.mark.slow
 def test_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [("the cat", "le chat"), ("the dog", "le chien"), ("the cat", "ce chat")] * 10

@@ -4,12 +4,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+import glassformer as gf
 from glassformer.checkpoints import load_folder
 from glassformer.data.audio import read_sound
 from glassformer.data.registry import fetch
+from glassformer.data.sources import open_data
 from glassformer.data.sources.table import fetch as fetch_data
 from glassformer.errors import InputError
 from glassformer.models import Decoder, Whisper, decoder
@@ -61,6 +64,15 @@ def test_what_a_transcript_begins_with(refused: Any) -> None:
 def test_what_is_refused(refused: Any) -> None:
     model = Decoder(decoder.tiny())
     refused(InputError, "this Decoder cannot transcribe speech", lambda: transcribe(model, torch.zeros(100)))
+
+
+def test_samples_may_be_an_array() -> None:
+    model = gf.load("listener")
+    wave = read_sound(sorted((open_data("asterisk-en") / "audio").iterdir())[0])
+    said = transcribe(model, wave).text
+    assert said
+    assert transcribe(model, wave.numpy()).text == said
+    assert transcribe(model, (32767 * wave.numpy()).round().astype(np.int16)).text == said
 
 
 def words(text: str) -> list[str]:

@@ -81,6 +81,8 @@ def test_the_page_of_images(tmp_path: Path) -> None:
     assert "precision" in page
     assert "data:image/png;base64," in page
     assert page.count("<li><img") == len(trained.examined.mistakes)
+    assert "216 images of 8 × 8 in 2 classes, 24 for validation" in page
+    assert "64 images" in page, "the default batch size"
     model = gf.load(tmp_path / "m")
     found = calibration_of(model)
     assert found is not None

@@ -53,8 +53,8 @@ def test_a_run_that_is_there(child: ModuleType, tmp_path: Path, refused) -> None
     check_unused(tmp_path / "new", False)
     assert open_run(tmp_path, plan, model, objective, True, ALONE, noted.append) == there
     assert open_run(tmp_path, replace(plan, num_workers=3), model, objective, True, ALONE, noted.append) == there
-    other = replace(plan, lr=0.5)
-    said = f"{tmp_path} was started with different options: --lr was 0.01 and is now 0.5"
+    other = replace(plan, grad_clip=0.5)
+    said = f"{tmp_path} was started with different options: --grad-clip was {plan.grad_clip} and is now 0.5"
     refused(ConfigError, said, lambda: open_run(tmp_path, other, model, objective, True, ALONE, noted.append))
     said = f"{tmp_path} was started with different weights: prefix was float64[1, 16] and is now float32[1, 16]"
     refused(
@@ -100,6 +100,27 @@ def test_what_changed_is_said_in_words(tmp_path: Path, refused: Callable[..., No
     write("good", 40)
     said = f"{folder} was started with different data or settings: the training data had 27 rows and now has 36:"
     refused(ConfigError, said, go(resume=True))
+
+
+def test_the_learning_rate_and_its_schedule_may_change(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def go(**changes: Any) -> Trained:
+        small = {"arch": "mlp", "width": 8, "depth": 1, "lr": 1e-2, "log_every": 1}
+        return gf.train("classify", "uci-digits", output=tmp_path / "m", **{**small, **changes})
+
+    go(steps=4)
+    capsys.readouterr()
+    more = go(steps=8, lr=1e-3, schedule="constant", resume=True)
+    err = capsys.readouterr().err
+    assert "--lr was 0.01 and is now 0.001\n" in err
+    assert "--schedule was cosine and is now constant\n" in err
+    assert [line["lr"] for line in more.history[4:]] == [1e-3] * 4
+    assert more.history[3]["lr"] < 1e-2
+    said = (tmp_path / "m" / "train.yaml").read_text()
+    assert "lr: 0.001\n" in said
+    go(steps=3, lr=0.5, schedule="wsd", resume=True)
+    assert "is now" not in capsys.readouterr().err, "the run is past step 3: nothing is trained"
+    assert (tmp_path / "m" / "train.yaml").read_text() == said
+    assert resumed_options(tmp_path / "m" / "run", {})["lr"] == 1e-3
 
 
 def test_another_lesson_or_other_heads(child: ModuleType, tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]

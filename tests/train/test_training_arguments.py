@@ -29,6 +29,7 @@ ARGS = TrainArgs(steps=100, lr=1e-3, warmup=10, eval_every=25, save_every=50)
         ("warmup", -1, "--warmup is -1: choose 0 or more"),
         ("weight_decay", -0.1, "--weight-decay is -0.1"),
         ("betas", (0.9, 1.0), "--betas is (0.9, 1.0): choose two numbers in [0, 1)"),
+        ("betas", 0.9, "--betas is 0.9: choose two numbers in [0, 1)"),
         ("grad_clip", -1.0, "--grad-clip is -1.0"),
         ("min_lr_ratio", 1.5, "--min-lr-ratio is 1.5"),
         ("steps", 0, "--steps is 0: choose at least 1"),

@@ -67,6 +67,9 @@ def test_image_classification(arch: str, tmp_path: Path) -> None:
 def test_training_from_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     seen: list[Progress] = []
     small = {"arch": "mlp", "width": 8, "depth": 1, "batch_size": 16}
+    for wrong in (print, ["print"], 3):
+        with pytest.raises(ConfigError, match=r"^callbacks is .*: give a list of functions that take a Progress$"):
+            gf.train("classify", "uci-digits", callbacks=wrong)
     trained = gf.train("classify", "uci-digits", epochs=0.1, progress=seen.append, callbacks=[seen.append], **small)
     assert trained.stopped == "finished"
     assert [one.step for one in seen[::2]] == list(range(1, trained.args.total_steps + 1))
@@ -321,8 +324,9 @@ def test_the_alphabet_is_learned_from_the_transcripts(italian: Path, tmp_path: P
     assert "à" in trained.objective.notes[0]
     assert trained.faults is not None
     assert trained.faults.summary() == [
-        "transcript with digits or symbols, which are spelled out in English only: write them as words: 1 (21.wav)"
+        "transcript with digits, which are spelled out in English only: write them as words: 1 (21.wav)"
     ]
+    assert trained.objective.summary() == "21 recordings, 21 for validation", "found before training, not counted"
     assert (tmp_path / "out" / "run" / "left-out.tsv").read_text().endswith("write them as words\t21.wav\n")
     model = load_folder(trained.save(tmp_path / "m"))
     assert isinstance(transcribe(model, torch.randn(16_000) / 10).text, str)

@@ -43,6 +43,23 @@ def test_data_that_does_not_exist(refused: Callable[..., None], tmp_path: Path) 
     refused(InputError, "--val gone does not exist", lambda: data_paths(missing))
 
 
+@pytest.mark.parametrize(
+    ("data", "files", "close"),
+    [
+        ("revews.csv", ["reviews.csv"], "{}/reviews.csv"),
+        ("corpus", ["corpus.en", "corpus.fr"], "{0}/corpus.en,{0}/corpus.fr"),
+    ],
+)
+def test_a_similar_name_is_suggested(
+    data: str, files: list[str], close: str, refused: Callable[..., None], tmp_path: Path
+) -> None:
+    for file in files:
+        (tmp_path / file).write_text("a\n")
+    fact = f"{tmp_path / data} does not exist: did you mean {close.format(tmp_path)}?"
+    refused(InputError, fact, lambda: data_paths(TrainArgs(data=str(tmp_path / data))))
+    refused(InputError, "minst does not exist: did you mean mnist?", lambda: data_paths(TrainArgs(data="minst")))
+
+
 @pytest.fixture
 def lines(tmp_path: Path) -> Callable[[str, int], Lines]:
     def opened(name: str, count: int) -> Lines:

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoints.loading import load_folder
-from glassformer.checkpoints.onnx_readme import SYMBOLS, TOKENIZER, companion_name, onnx_readme
-from glassformer.checkpoints.origin import origin_of
+from glassformer.checkpoints.onnx_readme import SIZES, SYMBOLS, TOKENIZER, companion_name, onnx_readme
+from glassformer.checkpoints.origin import origin_of, reads_pairs
 from glassformer.checkpoints.parity import LONGEST, lengths_to_compare
 from glassformer.checkpoints.preprocess import FILE as PREPROCESSING
 from glassformer.checkpoints.preprocess import read_preprocess
@@ -38,7 +38,8 @@ class ExportedModel(nn.Module):
     """The model as a single function with named inputs and one output.
 
     An encoder returns class logits if it has classes, token logits if it has a masked-language-model head, else one
-    vector per sequence; if `pooled` (a sentence-transformers folder), vectors take precedence over token logits.
+    vector per sequence; if `pooled` (a sentence-transformers folder), vectors take precedence over token logits. A
+    classifier that was trained on pairs of texts has an input of segments if the model distinguishes them.
     """
 
     def __init__(self, model: Any, seed: int = 0, *, pooled: bool = False) -> None:
@@ -88,7 +89,10 @@ class ExportedModel(nn.Module):
         match self.model:
             case Decoder() | Encoder():
                 real = self._real(batch, length, left=isinstance(self.model, Decoder))
-                return {"tokens": self._tokens(c.text.vocabulary, batch, length), "real": real}
+                found = {"tokens": self._tokens(c.text.vocabulary, batch, length), "real": real}
+                if isinstance(self.model, Encoder) and c.classes and c.text.segments > 1 and reads_pairs(model):
+                    found["segments"] = torch.randint(0, 2, (batch, length), generator=self.random)
+                return found
             case Seq2Seq():
                 target = self._tokens(c.target.vocabulary, batch, max(2, length - 2))
                 source = self._tokens(c.source.vocabulary, batch, length)
@@ -128,7 +132,7 @@ class ExportedModel(nn.Module):
 
     def free(self, example: dict[str, Tensor]) -> tuple[dict[int, Any], ...]:
         """Return the dynamic axes of each input: the batch size and the number of tokens or frames."""
-        long = ("tokens", "real", "source", "target", *(() if isinstance(self.model, Whisper) else ("frames",)))
+        long = (*SIZES, *(() if isinstance(self.model, Whisper) else ("frames",)))
         return tuple({0: DYNAMIC, 1: DYNAMIC} if name in long else {0: DYNAMIC} for name in example)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from glassformer.checkpoints.files import read_object
-from glassformer.checkpoints.origin import Origin, origin_of
+from glassformer.checkpoints.origin import Origin, origin_of, reads_pairs
 from glassformer.checkpoints.preprocess import FILTERS, Preprocess, read_preprocess
 from glassformer.checkpoints.temperature import FOLDED
 from glassformer.errors import GlassError
@@ -17,12 +17,13 @@ from glassformer.models.protocols import context_length
 
 TOKENIZER = "tokenizer.json"
 SYMBOLS = "symbols.json"  # of a speech recogniser: the symbols of the logits, and the log-mel frames
-SIZES = {"tokens": "batch × tokens", "real": "batch × tokens", "source": "batch × tokens", "target": "batch × tokens"}
+SIZES = dict.fromkeys(("tokens", "real", "segments", "source", "target"), "batch × tokens")
 MEANING = {
     "tokens": "token ids by `tokenizer.json`",
     "source": "token ids of the source text by `tokenizer.json`",
     "target": "token ids so far",
     "real": "False at padding",
+    "segments": "which of two texts a token belongs to, 0 or 1",
     "image": "pixels after preprocessing",
     "frames": "log-mel frames",
 }
@@ -113,6 +114,8 @@ def _preprocessing(model: nn.Module, origin: Origin, example: Mapping[str, Tenso
                 "joined by single spaces before they become tokens. The output has a row for every token; the row of a "
                 "word is that of its first token. All other rows have no meaning."
             )
+        elif reads_pairs(model):
+            lines.append("The model was trained on pairs of texts: the two texts are encoded together, as below.")
         elif model.config.text.segments > 1:
             lines.append("The file has no input of segments: it classifies single texts, not pairs.")
     if "frames" in example and origin.file(SYMBOLS) is not None:
@@ -171,16 +174,19 @@ def _program(path: Path, model: nn.Module, origin: Origin, example: Mapping[str,
         )
     if example.keys() == {"frames"} and origin.file(SYMBOLS) is not None:
         return start.format("import json\nimport wave\n") + SPEECH
-    if example.keys() == {"tokens", "real"} and origin.tokenizer is not None:
+    if example.keys() in ({"tokens", "real"}, {"tokens", "real", "segments"}) and origin.tokenizer is not None:
+        second = ', "Another sentence."' * reads_pairs(model)
+        segments = ', "segments": np.array([found.type_ids])' * ("segments" in example)
         most, per_token = _max_length(model, origin), bool(getattr(model, "per_token", False))
         imports = "import re\n" * per_token + "from tokenizers import Tokenizer\n"
         return start.format(imports) + (
             'tokenizer = Tokenizer.from_file("tokenizer.json")\n'
             "tokenizer.no_padding()\n"
             + (f"tokenizer.enable_truncation({most})\n" if most is not None else "tokenizer.no_truncation()\n")
-            + (WORDS if per_token else 'found = tokenizer.encode("A sentence.")\n')
+            + (WORDS if per_token else f'found = tokenizer.encode("A sentence."{second})\n')
             + "tokens = np.array([found.ids])\n"
-            'output = session.run(None, {"tokens": tokens, "real": np.ones_like(tokens, dtype=bool)})[0]\n'
+            + f'feed = {{"tokens": tokens, "real": np.ones_like(tokens, dtype=bool){segments}}}\n'
+            + "output = session.run(None, feed)[0]\n"
             + (FIRST_TOKENS if per_token else "")
         )
     return ""

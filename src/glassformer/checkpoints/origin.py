@@ -41,3 +41,9 @@ def with_origin(model: nn.Module, origin: Origin) -> nn.Module:
     """Attach an origin to a model and return the model."""
     model.__dict__["origin"] = origin  # bypasses nn.Module.__setattr__: it is neither a parameter nor a module
     return model
+
+
+def reads_pairs(model: nn.Module) -> bool:
+    """Return whether config.json says that the model was trained on pairs of texts (`text_pair`)."""
+    origin = origin_of(model)
+    return origin is not None and origin.raw.get("text_pair") is True

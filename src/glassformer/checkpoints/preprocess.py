@@ -145,6 +145,8 @@ def image_of(value: Any) -> Image.Image:
         raise InputError(fact, "give a file, a Pillow image, an array or a tensor (channels, rows, columns)")
     x = value[..., 0] if value.ndim == 3 and value.shape[-1] == 1 else value
     if x.dtype.kind == "f":
+        if not np.isfinite(x).all():
+            raise InputError("an image has values that are not finite", "give floats from 0 to 1")
         if x.size and (x.min() < 0 or x.max() > 1):
             raise InputError("an image has float values outside 0 to 1", "give it without normalisation")
         x = np.rint(255 * x)

@@ -43,11 +43,11 @@ def classify(
     config: ConfigOption = None,
 ) -> None:
     """Classify images or texts. Prints the most likely classes with their probabilities."""
+    from glassformer.checkpoints.origin import reads_pairs
     from glassformer.cli.items import Failures, Line, each, read_items
     from glassformer.errors import InputError
     from glassformer.models.protocols import inputs_of
     from glassformer.pipelines import classify as classes
-    from glassformer.pipelines.classify import reads_pairs
 
     net = load_model(model, verb="classify", device=device, precision=precision, engine=engine)
     reads_text = "text" in inputs_of(net)[:1]

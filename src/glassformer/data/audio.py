@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.core.audio import RATE
@@ -30,6 +32,15 @@ def read_sound(path: str | Path | io.BytesIO, rate: int = RATE) -> Tensor:
     if not len(data):
         raise InputError(f"{path} has 0 samples", "give a recording")
     return resampled(torch.from_numpy(data.mean(1)), given, rate)
+
+
+def as_samples(array: NDArray[Any] | Tensor) -> NDArray[np.float32]:
+    """Return samples from −1 to 1 as float32: integers, such as 16-bit PCM, are divided by their full scale."""
+    array = np.asarray(array)
+    if array.dtype.kind not in "iu":
+        return array.astype(np.float32)
+    full = 2.0 ** (8 * array.dtype.itemsize - 1)
+    return (array / full - (array.dtype.kind == "u")).astype(np.float32)
 
 
 def resampled(wave: Tensor, given: int, rate: int) -> Tensor:

@@ -100,8 +100,12 @@ def choose(
     given: Mapping[str, str] | None = None,
     where: str = "the table",
     guess: Callable[[str, Sequence[str]], str | None] = lambda role, left: None,
+    flags: Callable[[], Sequence[str]] = tuple,
 ) -> Columns:
-    """Assign a column to every role: as `given`, by its usual names, or else by `guess(role, unassigned columns)`."""
+    """Assign a column to every role: as `given`, by its usual names, or else by `guess(role, unassigned columns)`.
+
+    `flags` returns the columns that only hold 0 and 1, which several labels may have.
+    """
     given = dict(given or {})
     wanted = (*roles, *optional)
     for role in given:
@@ -118,7 +122,10 @@ def choose(
     missing = [role for role in roles if role not in found]
     if missing:
         has = ", ".join(names)[:80] or "nothing"
-        rest = (name for name in names if name not in taken and normal(name) != "id")
+        rest = iter([name for name in names if name not in taken and normal(name) != "id"])
+        several = [name for name in flags() if name not in taken] if missing == ["label"] else []
+        if len(several) > 1:
+            rest = iter(["+".join(several[:8])])
         example = ",".join(f"{role}={'+'.join(found[role]) if role in found else next(rest, '…')}" for role in roles)
         hint = f"{WORDS} {quote(example) if ' ' in example else example}"  # to be pasted into a shell
         if len(names) < len(roles):

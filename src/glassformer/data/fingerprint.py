@@ -15,7 +15,6 @@ from glassformer.data.faults import Fault
 from glassformer.data.images import Images
 from glassformer.data.order import spread
 from glassformer.data.recordings import Recordings
-from glassformer.data.rows import locate
 from glassformer.data.text import Blocks
 
 FILES = 100_000  # file sizes read per dataset, evenly spaced: each may be a network request
@@ -42,7 +41,7 @@ def of_images(images: Images) -> Fingerprint:
 
     def row(i: int) -> tuple[str, int, int]:
         name = images.files[i]
-        path = locate(images.root, name, "image") if i in looked else None
+        path = images.rows.locate(name, "image") if i in looked else None
         return name, images.label(i), 0 if path is None else path.stat().st_size
 
     about = {"count": len(images), "shape": list(images.shape), "classes": digest(images.labels)}

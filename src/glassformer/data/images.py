@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.order import spread
 from glassformer.data.packed import Strings
-from glassformer.data.rows import ClassFolders, Row, RowDataset, Rows, Source, locate, name_of, open_rows
+from glassformer.data.rows import ClassFolders, Row, RowDataset, Rows, Source, name_of, open_rows
 from glassformer.data.stream import UNKNOWN_CLASS, Window, is_later_window
 from glassformer.errors import GlassError, InputError
 
@@ -140,7 +140,7 @@ class Images(RowDataset):
                 return open_image(io.BytesIO(data))
             if not isinstance(given, str | dict):
                 return image_of(given)
-            path = locate(self.root, self.files[i], "image")
+            path = self.rows.locate(self.files[i], "image")
             if path is None:
                 raise Fault("missing image", self.files[i])
             return open_image(path)
@@ -203,7 +203,7 @@ def _unusable(rows: Rows, files: Mapping[int, str]) -> dict[int, Fault]:
         if isinstance(rows.reader, ClassFolders):  # whose files are those that are there
             path: Path | None = rows.root / file
         else:
-            path = locate(rows.root, file, "image")
+            path = rows.locate(file, "image")
         if path is None:
             found[i] = Fault("missing image", file)
             continue

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.core.audio import RATE
-from glassformer.data.audio import read_sound
+from glassformer.data.audio import as_samples, read_sound
 from glassformer.data.faults import Fault
-from glassformer.data.rows import Row, RowDataset, Rows, Source, locate, name_of, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, name_of, open_rows
 from glassformer.errors import InputError
 
 LONGEST, SHORTEST = 30.0, 0.1  # seconds
@@ -80,7 +80,7 @@ class Recordings(RowDataset):
 
     def file(self, i: int) -> Path:
         """Return the path of the audio file of row i. Raises Fault if it does not exist."""
-        found = locate(self.root, self.name(i), "audio")
+        found = self.rows.locate(self.name(i), "audio")
         if found is None:
             raise Fault("missing recording", self.name(i))
         return found
@@ -93,7 +93,7 @@ class Recordings(RowDataset):
             return io.BytesIO(parts["bytes"])
         samples = parts.get("array")
         if isinstance(samples, np.ndarray | Tensor):
-            return _encoded(np.asarray(samples, dtype=np.float32), int(parts.get("sampling_rate") or RATE))
+            return _encoded(as_samples(samples), int(parts.get("sampling_rate") or RATE))
         return self.file(i)
 
     def sentence(self, i: int) -> str:

@@ -11,7 +11,7 @@ from glassformer.data.faults import Fault
 from glassformer.data.images import Images
 from glassformer.data.order import spread
 from glassformer.data.recordings import Recordings
-from glassformer.data.rows import Rows, locate
+from glassformer.data.rows import Rows
 
 IMBALANCE = 5.0  # the largest class has this many times the rows of the smallest
 FEW = 50  # validation rows below which a metric says little
@@ -101,7 +101,8 @@ def duplicate_files(train: Images | Recordings, val: Images | Recordings, what: 
 def _remark(count: int, checked: int, what: str, example: str) -> list[str]:
     if not count:
         return []
-    text = f"remark: {count:,} of {checked:,} validation {what} also occur in the training data"
+    occur = "occurs" if count == 1 else "occur"
+    text = f"remark: {count:,} of {checked:,} validation {what} also {occur} in the training data"
     return [f"{text}: the metrics look better than they are", f"example (in both): {example}"]
 
 
@@ -131,7 +132,7 @@ def _by_size(data: Images | Recordings, most: int) -> dict[int, dict[str, Path |
                 continue
             if isinstance(content, dict) and isinstance(content.get("bytes"), bytes):
                 found.setdefault(len(content["bytes"]), {})[name] = _digest(content["bytes"])
-        elif (path := locate(data.root, name, role)) is not None:
+        elif (path := data.rows.locate(name, role)) is not None:
             found.setdefault(path.stat().st_size, {})[name] = path
     return found
 

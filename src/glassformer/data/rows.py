@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
@@ -39,11 +40,15 @@ DESCRIBING = ("metadata", "labels", "annotations")  # names of tables that descr
 class Rows:
     """The usable rows of a dataset: rows[i] has a value for every role. `faults` are the rows that were left out.
 
-    `columns` says which columns of the source were used. File names are relative to `root`.
+    `columns` says which columns of the source were used. File names are relative to `root`. `split` is that of the
+    source, if its name states one.
     """
 
-    def __init__(self, reader: Reader, columns: Columns, index: NDArray[np.int64], faults: Faults, root: Path) -> None:
-        self.reader, self.columns, self.index, self.faults, self.root = reader, columns, index, faults, root
+    def __init__(
+        self, reader: Reader, columns: Columns, index: NDArray[np.int64], faults: Faults, root: Path, split: str = ""
+    ) -> None:
+        self.reader, self.columns, self.index, self.faults = reader, columns, index, faults
+        self.root, self.split = root, split
 
     def __len__(self) -> int:
         return len(self.index)
@@ -62,14 +67,18 @@ class Rows:
 
     def part(self, rows: NDArray[np.int64]) -> Rows:
         """Return the subset of these rows, in this order."""
-        return Rows(self.reader, self.columns, self.index[rows], Faults(), self.root)
+        return Rows(self.reader, self.columns, self.index[rows], Faults(), self.root, self.split)
 
     def without(self, unusable: Mapping[int, Fault]) -> Rows:
         """Return the rows that are left, with those that are left out among the faults."""
         for fault in unusable.values():
             self.faults.note(fault)
         rest = np.setdiff1d(np.arange(len(self)), np.fromiter(unusable, np.int64, len(unusable)))
-        return Rows(self.reader, self.columns, self.index[rest], self.faults, self.root)
+        return Rows(self.reader, self.columns, self.index[rest], self.faults, self.root, self.split)
+
+    def locate(self, name: str, role: str) -> Path | None:
+        """Return the file that a row names, if it exists."""
+        return locate(self.root, name, role, self.split)
 
     def require_half(self) -> None:
         """Raise InputError if more than half of the rows were left out."""
@@ -128,8 +137,9 @@ def open_rows(
     If more than half of the rows are left out, it is an error, unless `strict` is off (text may have empty lines).
     """
     reader, root, where = open_reader(source, (*roles, *optional), given)
-    guess = _Guess(reader, roles, root)
-    chosen = columns.choose(reader.names, roles, optional, given, where, guess)
+    split = split_of(where)
+    guess = _Guess(reader, roles, root, split)
+    chosen = columns.choose(reader.names, roles, optional, given, where, guess, guess.flags)
     faults, kept = Faults(), []
     for i, values in enumerate(reader.scan()):
         reason = values if isinstance(values, Fault) else check(by_role(values, chosen))
@@ -138,7 +148,7 @@ def open_rows(
         else:
             faults.count_usable()
             kept.append(i)
-    rows = Rows(reader, chosen, np.array(kept, dtype=np.int64), faults, root)
+    rows = Rows(reader, chosen, np.array(kept, dtype=np.int64), faults, root, split)
     if strict:
         rows.require_half()
     return rows
@@ -168,15 +178,15 @@ class RowDataset:
 class _Guess:
     """Columns with unusual names: the one whose values are files, repeat like labels, or are the longest texts."""
 
-    def __init__(self, reader: Reader, roles: Sequence[str], root: Path) -> None:
-        self.rows, self.roles, self.root = reader.sample(), roles, root
+    def __init__(self, reader: Reader, roles: Sequence[str], root: Path, split: str) -> None:
+        self.rows, self.roles, self.root, self.split = reader.sample(), roles, root, split
 
     def __call__(self, role: str, left: Sequence[str]) -> str | None:
         text = {name: [str(row.get(name, "")) for row in self.rows] for name in left}
         if not self.rows or not left:
             return None
         if role in ("image", "audio"):
-            there = [name for name in left if locate(self.root, text[name][0], role) is not None]
+            there = [name for name in left if locate(self.root, text[name][0], role, self.split)]
             return there[0] if there else left[0] if left[0].isdigit() else None
         if role == "label":
             repeated = [name for name in left if columns.label_like(text[name])]
@@ -189,6 +199,11 @@ class _Guess:
         if unnamed:
             return left[-1 if role == "transcript" else 0]
         return left[0] if role in ("source", "target") and len(left) <= 2 else None
+
+    def flags(self) -> list[str]:
+        """Return the columns that hold only 0 and 1, and both of them."""
+        names = self.rows[0] if self.rows else ()
+        return [name for name in names if {str(row.get(name)) for row in self.rows} == {"0", "1"}]
 
 
 # ---- sources ---------------------------------------------------------------------------------------------------------
@@ -305,6 +320,14 @@ def find_split(folder: Path, split: str) -> Path | tuple[Path, ...] | None:
             if len(files) == 2 and files[0].suffix and files[1].suffix:
                 return tuple(files)
     return None
+
+
+def split_of(name: str) -> str:
+    """Return the split that the name of a table states, as in `trainLabels.csv`; "" if it states none."""
+    path = Path(name)
+    words = columns.words_of(path.stem) if path.suffix.lower() in tables.SUFFIXES else []
+    found = [split for split, names in SPLITS.items() if any(word in names for word in words)]
+    return found[0] if len(found) == 1 else ""
 
 
 # ---- readers of folders ----------------------------------------------------------------------------------------------
@@ -483,13 +506,24 @@ BESIDE = {
 ENDINGS = {"image": (".png", ".jpg", ".jpeg", ".webp", ".tif", ".bmp", ".gif"), "audio": SOUNDS}
 
 
-def locate(root: Path, name: str, role: str) -> Path | None:
-    """Return the file that a table names, which may lie in a usual folder beside it and may lack its suffix."""
+@cache
+def _folders_beside(role: str, split: str) -> tuple[str, ...]:
+    if not split:
+        return BESIDE[role]
+    others = {name for other, names in SPLITS.items() if other != split for name in names}
+    return tuple(dict.fromkeys((*(name for name in BESIDE[role] if name not in others), *SPLITS[split])))
+
+
+def locate(root: Path, name: str, role: str, split: str = "") -> Path | None:
+    """Return the file that a table names, which may lie in a usual folder beside it and may lack its suffix.
+
+    The files of a table for a `split` are not in the folders of other splits, where their names may stand for others.
+    """
     if not name or "\0" in name:
         return None
     ending = Path(name).suffix.lower()
     for suffix in ("",) if ending in IMAGES or ending in SOUNDS else ("", *ENDINGS[role]):
-        for folder in BESIDE[role]:
+        for folder in _folders_beside(role, split):
             found = root / folder / f"{name}{suffix}"
             try:
                 if found.is_file():

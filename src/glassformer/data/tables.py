@@ -89,8 +89,11 @@ class Delimited:
         self.delimiter = _delimiter(path)
         self.quoted = self.delimiter in ",;"
         self.starts, self.ends, self.numbers = array("q"), array("q"), array("q")
-        first = [row for _, _, _, row in islice(self._records(), SAMPLE) if isinstance(row, list) and any(row)]
+        records = [row for _, _, _, row in islice(self._records(), SAMPLE)]
+        first = [row for row in records if isinstance(row, list) and any(row)]
         if not first:
+            if "not UTF-8" in records:
+                raise InputError(f"{path} is not UTF-8", "save it as UTF-8")
             raise InputError(f"{path} is empty", "give a table with a row for each example")
         self.header = _is_header(first, roles) or any(
             columns.normal(name) in map(columns.normal, first[0]) for name in given

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoints import origin_of
+from glassformer.checkpoints.origin import reads_pairs
 from glassformer.errors import ConfigError, InputError
 from glassformer.models.protocols import ImageTextModel, context_length, device_of, inputs_of, require
 from glassformer.pipelines.calibration import calibration_of, head_inputs
@@ -227,12 +228,6 @@ def labels_of(model: nn.Module) -> list[str]:
     if isinstance(names, list) and len(names) == count:
         return [str(name) for name in names]
     return [f"LABEL_{i}" for i in range(count)]
-
-
-def reads_pairs(model: nn.Module) -> bool:
-    """Return whether config.json says that the model was trained on pairs of texts (`text_pair`)."""
-    origin = origin_of(model)
-    return origin is not None and origin.raw.get("text_pair") is True
 
 
 def problem_type_of(model: nn.Module) -> ProblemType:

@@ -160,9 +160,13 @@ def _images(
 
 
 def _has_labels(model: nn.Module, place: Source, columns: Mapping[str, str] | None) -> bool:
-    """Return whether a column is named as labels are, or holds labels of the model; else its vectors are evaluated."""
+    """Return whether to evaluate answers instead of vectors: the model was trained to label texts, or a column is
+    named as labels are, or holds labels of the model."""
     if columns:
         return bool({"label", "tags"} & columns.keys())
+    origin = origin_of(model)
+    if getattr(model, "per_token", False) or (origin is not None and origin.raw.get("problem_type") is not None):
+        return True
     reader, _, _ = open_reader(place, ("text", "label", "tokens", "tags"), columns)
     known, rows = set(labels_of(model)), reader.sample()
     holds = any(all(str(row.get(name)) in known for row in rows) for name in reader.names)

@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from glassformer.core.audio import RATE, MelConfig, whisper_log_mel
-from glassformer.data.audio import Resampler, read_sound
+from glassformer.data.audio import Resampler, as_samples, read_sound
 from glassformer.decoding import Stopping, generate_ids
 from glassformer.errors import InputError
 from glassformer.models.protocols import CTCModel, SpeechGenerator, device_of, require
@@ -72,7 +74,7 @@ class Transcript:
 
 def transcribe(
     model: nn.Module,
-    audio: str | Path | Tensor,
+    audio: str | Path | Tensor | NDArray[Any],
     *,
     language: str | None = None,
     task: Literal["transcribe", "translate"] = "transcribe",
@@ -90,6 +92,8 @@ def transcribe(
     ''
     """
     transcriber = require(model, "transcribe")
+    if isinstance(audio, np.ndarray):
+        audio = torch.from_numpy(as_samples(audio))
     wave = audio if isinstance(audio, Tensor) else read_sound(audio)
     if wave.dim() != 1 or not len(wave):
         raise InputError(f"the audio has shape {tuple(wave.shape)}", "give (samples,), at least one")

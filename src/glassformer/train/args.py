@@ -24,12 +24,14 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 DEFAULT_STEPS = 2000
 AUTO = "auto"
 LR = "choose a positive number, or auto"
+BETAS = "choose two numbers in [0, 1)"
+LR_ARGS = ("lr", "schedule", "warmup", "min_lr_ratio")  # that define the learning rate of every step
 A = TypeVar("A", bound=Any)  # a dataclass of augmentations, which has `needs`
 
-# Arguments that may change when a run is resumed: length, speed and intervals, and the location of the data (its
-# content is compared by fingerprint).
+# Arguments that may change when a run is resumed: length, learning rate, speed and intervals, and the location of the
+# data (its content is compared by fingerprint).
 FREE = frozenset((
-    "task", "data", "val", "from_", "steps", "epochs", "warmup", "patience", "eval_every", "save_every", "log_every",
+    "task", "data", "val", "from_", "steps", "epochs", *LR_ARGS, "patience", "eval_every", "save_every", "log_every",
     "num_workers", "device", "fsdp", "report_to", "compile", "license",
 ))  # fmt: skip
 
@@ -208,6 +210,8 @@ class TrainArgs:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "augmentation", dict(self.augmentation))
+        if not isinstance(self.betas, Sequence):
+            raise ConfigError(f"--betas is {self.betas!r}", BETAS)
         object.__setattr__(self, "betas", tuple(self.betas))
         self._check_ranges()
         self._check_combinations()
@@ -232,8 +236,8 @@ class TrainArgs:
         _require(self, "label_smoothing", lambda x: 0 <= x < 1, "choose a number from 0 to 1, such as 0.1")
         _require(self, "min_lr_ratio", lambda x: 0 <= x <= 1, "choose a number from 0 to 1")
         _require(self, "ema", lambda x: 0 <= x < 1, "choose a decay in [0, 1), such as 0.998")
-        both = len(self.betas) == 2 and all(0 <= beta < 1 for beta in self.betas)
-        _require(self, "betas", lambda _: both, "choose two numbers in [0, 1)")
+        both = len(self.betas) == 2 and all(isinstance(beta, int | float) and 0 <= beta < 1 for beta in self.betas)
+        _require(self, "betas", lambda _: both, BETAS)
 
     def _check_combinations(self) -> None:
         if self.steps is not None and self.epochs is not None:

@@ -161,7 +161,8 @@ class Trained:
         steps = self.history[-1]["step"] if self.history else 0
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
         first = next(iter(self.metrics), "the metric")
-        reason = f", as {first} did not improve in {self.args.patience} evaluations" if self.stopped == "early" else ""
+        patience = _counted(self.args.patience or 0, "evaluation")
+        reason = f", as {first} did not improve in {patience}" if self.stopped == "early" else ""
         best = f" (best weights: step {self.best_step:,})" if self.best_step and self.best_step != steps else ""
         return f"{why[self.stopped]} {_counted(steps, 'step')}{reason}{best}{'; val: ' if numbers else ''}{numbers}"
 

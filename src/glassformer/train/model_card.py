@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from torch import nn
 
+from glassformer.checkpoints.origin import reads_pairs
 from glassformer.data.faults import Faults
 from glassformer.models.protocols import TextEncoder, inputs_of
-from glassformer.pipelines.classify import reads_pairs
 from glassformer.runtime.measure import card as machine_card
 from glassformer.train.objective import TaskObjective
 from glassformer.train.progress import format_seconds

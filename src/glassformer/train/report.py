@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from glassformer.figures import confusion_matrix, learning_curves
 from glassformer.templates import render
 from glassformer.train.examined import Examined
+from glassformer.train.objective import TaskObjective
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,6 +40,8 @@ def render_report(trained: Trained) -> str:
     examined = trained.examined
     images = {name: b64encode(image).decode() for name, image in trained.images.items()}
     plain = {name: value for name, value in trained.effective_args.items() if value not in (None, {}, "")}
+    if isinstance(trained.objective, TaskObjective):
+        plain["batch_size"] = trained.objective.batch_summary()
     return render(
         "training.html",
         title=f"{trained.args.task}: {plain.get('data', '')}",
@@ -56,7 +59,8 @@ def render_report(trained: Trained) -> str:
 def _notes(trained: Trained) -> list[str]:
     understood, notes = (getattr(trained.objective, name, ()) for name in ("understood", "notes"))
     left_out = [f"left out: {line}" for line in (trained.faults.summary() if trained.faults is not None else ())]
-    return [*understood, *left_out, *notes]
+    counts = [trained.objective.summary()] if isinstance(trained.objective, TaskObjective) else []
+    return [*understood, *left_out, *notes, *counts]
 
 
 def _view(examined: Examined) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from glassformer.train import state
 from glassformer.train.args import (
     DEFAULTS,
     DEFAULTS_PLAIN,
+    LR_ARGS,
     ChangedValue,
     TrainArgs,
     derived,
@@ -61,10 +62,11 @@ def open_run(
     processes.barrier()
     check_unused(folder, resume)
     started = resume and file.exists()
+    then = recorded_args(folder) if started else {}
     if started:
         _require_same(folder, file, now)
     found = state.newest_intact(folder, say, processes) if resume else None
-    keeps = started and (is_past(found, args) or recorded_args(folder) == now["args"])
+    keeps = started and (is_past(found, args) or then == now["args"])
     processes.barrier()  # every process has checked before any of them writes
     wrong = None
     if processes.is_main:
@@ -79,6 +81,10 @@ def open_run(
     if resume and processes.is_main:
         nothing = f"{folder} has no checkpoint yet: starting at step 0"
         say(nothing if found is None else f"resuming from step {state.step_of(found):,} ({found})")
+        if found is not None and not is_past(found, args):
+            for name in LR_ARGS:
+                if name in then and name != "warmup" and then[name] != now["args"][name]:
+                    say(_changed_option(ChangedValue(name, then[name], now["args"][name])))
     return found
 
 
@@ -95,9 +101,10 @@ def is_past(checkpoint: Path | None, args: TrainArgs) -> bool:
 
 
 def as_planned(folder: Path, args: TrainArgs) -> TrainArgs:
-    """Return the arguments of a resumed run with its previous length and the defaults that depend on it."""
+    """Return the arguments of a resumed run with its previous length and learning rates, and what depends on them."""
     recorded = recorded_args(folder)
-    return replace(args, **{name: recorded[name] for name in ("steps", *derived(1)) if recorded.get(name) is not None})
+    names = {"steps", *derived(1), *LR_ARGS}
+    return replace(args, **{name: recorded[name] for name in names if recorded.get(name) is not None})
 
 
 def _read_record(file: Path) -> dict[str, Any]:
@@ -234,9 +241,7 @@ def _in_words(part: str, change: ChangedValue, default: str) -> str:
     """Describe a change: the option that changed, or what is different about the data."""
     old, new = change.old, change.new
     if part == "args":
-        missing = f"not given (its default is {default})" if default else "not given"
-        shown = [missing if value is None else _option(value) for value in (old, new)]
-        return f"{flag(change.name)} was {shown[0]} and is now {shown[1]}"
+        return _changed_option(change, default)
     if part != "objective":
         return f"{change.name} was {old} and is now {new}"
     first, _, rest = re.sub(r"^parts\.\d+\.", "", change.name).partition(".")  # for several sets of recordings
@@ -252,6 +257,12 @@ def _in_words(part: str, change: ChangedValue, default: str) -> str:
         return f"--augmentation {rest} was {_option(old)} and is now {_option(new)}"
     spelled = flag(option) if option in DEFAULTS else change.name
     return f"{spelled} was {_option(old)} and is now {_option(new)}"
+
+
+def _changed_option(change: ChangedValue, default: str = "") -> str:
+    missing = f"not given (its default is {default})" if default else "not given"
+    old, new = (missing if value is None else _option(value) for value in (change.old, change.new))
+    return f"{flag(change.name)} was {old} and is now {new}"
 
 
 def _option(value: Any) -> str:

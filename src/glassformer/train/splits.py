@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
@@ -21,7 +22,7 @@ from glassformer.data.python import reader_of
 from glassformer.data.rows import Source, find_split
 from glassformer.data.sources import DATASETS, open_data
 from glassformer.data.stream import is_stream
-from glassformer.data.tables import DELIMITED, open_table
+from glassformer.data.tables import DELIMITED, SUFFIXES, open_table
 from glassformer.data.webdataset import is_shard, matching
 from glassformer.errors import InputError
 from glassformer.pipelines.loading import find_model
@@ -116,9 +117,23 @@ def opened(data: Any, option: str) -> Source:
         return shards
     if all(Path(part).is_file() for part in str(data).split(",")):
         return [Path(part) for part in str(data).split(",")]
-    names = ", ".join(DATASETS)
     fact = f"{option} {data} does not exist".strip()
+    if close := _similar(str(data)):
+        raise InputError(fact, f"did you mean {close}?")
+    names = ", ".join(DATASETS)
     raise InputError(fact, f"give a folder, a file, or the name of a dataset ({names})")
+
+
+def _similar(data: str) -> str:
+    """Return a dataset, file or pair of line-aligned files with a similar name, or ""."""
+    path = Path(data)
+    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    both = [name for name in sorted(beside) if name.rpartition(".")[0] == path.name]
+    if len(both) == 2 and not any(Path(name).suffix.lower() in SUFFIXES for name in both):
+        return ",".join(str(path.parent / name) for name in both)
+    if close := get_close_matches(path.name, beside, 1, cutoff=0.7):
+        return str(path.parent / close[0])
+    return next(iter(get_close_matches(data, DATASETS, 1, cutoff=0.7)), "")
 
 
 def split(whole: D, val: D | None, seed: int, classes: Sequence[Sequence[int]] | None = None) -> tuple[D, D, Faults]:

@@ -74,6 +74,8 @@ def run_training(
     if args.task is None or args.data is None:
         missing = "a task" if args.task is None else "training data"
         raise ConfigError(f"{missing} is missing", "give a task and data, for example train classify photos/")
+    if not isinstance(callbacks, Sequence) or not all(map(callable, callbacks)):
+        raise ConfigError(f"callbacks is {callbacks!r}", "give a list of functions that take a Progress")
     folder = None if output is None else Path(output)
     if resume and folder is None:
         raise ConfigError("resume needs an output folder", "give the folder of the run")

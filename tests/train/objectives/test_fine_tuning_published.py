@@ -97,7 +97,8 @@ def test_a_sentence_encoder_on_pairs(hf: Any, bert: Path, tmp_path: Path, refuse
     rows = [f"the cat sat {i},a cat was sitting {i}" for i in range(20)]
     (tmp_path / "p.csv").write_text("\n".join(["sentence1,sentence2", *rows]))
     trained = gf.train("embed", tmp_path / "p.csv", from_=str(bert), steps=3, batch_size=4, progress=False)
-    assert set(trained.metrics) == {"nearest"}
+    assert set(trained.metrics) == {"nearest", "loss"}
+    assert len(trained.figures["curves"].axes[0].get_lines()) == 2, "training and validation in one panel"
     folder = trained.save(tmp_path / "m")
     assert gf.embed(gf.load(folder), "the cat").shape == gf.embed(gf.load(bert), "the cat").shape
     hf.AutoModel.from_pretrained(folder)

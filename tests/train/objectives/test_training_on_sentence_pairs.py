@@ -44,6 +44,19 @@ def test_the_loss_by_hand(tokenizer: Any) -> None:
     assert torch.allclose(objective.loss(model, batch), (onward + back) / 2, rtol=1e-4)
 
 
+@pytest.mark.parametrize("batch_size", [2, 64])
+def test_the_validation_loss_is_that_of_training(tokenizer: Any, batch_size: int) -> None:
+    val = [(first, second) for first, second, _ in TRIPLES]
+    plain = [(first, second, None) for first, second in val]
+    objective = vectors.Contrastive(plain, val, tokenizer, batch_size=batch_size, temperature=0.1)
+    model = Encoder(masked.transformer(tokenizer.get_vocab_size(), 16, 1, 2, 16), seed=1).eval()
+    n = min(batch_size, len(val))
+    rows = [list(range(start, start + n)) for start in range(0, len(val) - n + 1, n)]
+    with torch.no_grad():
+        losses = [float(objective.loss(model, objective.batch(some, 0))) / n for some in rows]
+    assert objective.evaluate(model)["loss"] == pytest.approx(sum(losses) / len(losses), rel=1e-4)
+
+
 def test_pairs_that_share_no_word_come_together(tokenizer: Any) -> None:
     held = [(first, second) for first, second, _ in TRIPLES] * 2  # what comes again is counted once
     objective = vectors.Contrastive(TRIPLES, held, tokenizer, batch_size=4, seed=1)

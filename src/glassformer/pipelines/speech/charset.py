@@ -130,15 +130,19 @@ def normalize_transcript(text: str) -> str:
 
 def needs_english(text: str) -> bool:
     """Return whether a transcript has digits or symbols, which `normalize_transcript` spells out in English."""
-    return any(c.isdigit() or c in _SIGNS for c in text)
+    return _spelled_out(text) is not None
+
+
+def _spelled_out(text: str) -> str | None:
+    return next((c for c in text if c.isdigit() or c in _SIGNS), None)
 
 
 def spoken(text: str, charset: Charset, place: str) -> str:
     """Normalise a transcript; raises a Fault if it needs English and the model knows other letters."""
-    if needs_english(text) and not set(charset.names) <= set(LETTERS.names):
-        raise Fault(
-            "transcript with digits or symbols, which are spelled out in English only: write them as words", place
-        )
+    first = _spelled_out(text)
+    if first is not None and not set(charset.names) <= set(LETTERS.names):
+        what = "digits, which are" if first.isdigit() else f"{first!r}, which is"
+        raise Fault(f"transcript with {what} spelled out in English only: write them as words", place)
     return normalize_transcript(text)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from glassformer.data.columns import are_names
-from glassformer.data.rows import Source, TextFolders, locate, open_reader
+from glassformer.data.rows import Source, TextFolders, locate, open_reader, split_of
 from glassformer.train.args import TrainArgs
 from glassformer.train.objective import TaskObjective
 from glassformer.train.objectives import image_classification, text_classification
@@ -25,10 +25,10 @@ def _is_text(source: Source, args: TrainArgs) -> bool:
     given = args.column_names
     if given:
         return "image" not in given
-    reader, root, _ = open_reader(source, ("image", "label", "text", "tokens", "tags"), given)
+    reader, root, where = open_reader(source, ("image", "label", "text", "tokens", "tags"), given)
     rows = [] if isinstance(reader, TextFolders) else reader.sample()
     for name, value in rows[0].items() if rows else ():
-        if isinstance(value, str) and locate(root, value, "image") is not None:
+        if isinstance(value, str) and locate(root, value, "image", split_of(where)):
             return False
         if isinstance(value, dict) or not isinstance(value, str | int | float | list | None):
             return False

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
@@ -63,7 +64,7 @@ class Contrastive(TaskObjective):
     """Contrastive objective on pairs of sentences with the same meaning, each with an optional hard negative.
 
     A sentence may be paired with itself under different dropout masks (SimCSE). `evaluate` reports how often the
-    nearest of all validation sentences is one with the same meaning.
+    nearest of all validation sentences is one with the same meaning, and the loss.
     """
 
     batch_unit = "pairs"
@@ -128,11 +129,7 @@ class Contrastive(TaskObjective):
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         n = int(batch["pairs"])
         X = vectors(model, batch["tokens"], batch["real"])
-        x, y = X[:n], X[n:]
-        S = x @ y.mT / self.temperature
-        same = torch.arange(n, device=S.device)
-        # in both directions; hard negatives serve as candidates only
-        return (cross_entropy(S, same, reduction="sum") + cross_entropy(S[:, :n].mT, same, reduction="sum")) / 2
+        return info_nce(X[:n], X[n:], self.temperature)
 
     @torch.no_grad()
     def evaluate(self, model: nn.Module) -> dict[str, float]:
@@ -147,7 +144,24 @@ class Contrastive(TaskObjective):
             found.append(vectors(model, batch["tokens"], batch["real"]))
         X = torch.cat(found)
         best = (X @ X.mT).fill_diagonal_(-torch.inf).argmax(1).tolist()
-        return {"nearest": sum(texts[i] in same[text] for text, i in zip(texts, best, strict=True)) / len(texts)}
+        nearest = sum(texts[i] in same[text] for text, i in zip(texts, best, strict=True)) / len(texts)
+        return {"nearest": nearest, "loss": self._val_loss(X, {text: i for i, text in enumerate(texts)})}
+
+    def _val_loss(self, X: Float[Tensor, "n width"], rows: Mapping[str, int]) -> float:
+        """Return the loss per pair in whole batches of the size used in training, or in one of all pairs if there are
+        fewer, and without hard negatives."""
+        n = min(self.batch_size, len(self.val))
+        batches = [self.val[start : start + n] for start in range(0, len(self.val) - n + 1, n)]
+        sides = [[X[[rows[pair[k]] for pair in some]] for k in (0, 1)] for some in batches]
+        return sum(float(info_nce(x, y, self.temperature)) for x, y in sides) / (n * len(batches))
+
+
+def info_nce(x: Float[Tensor, "n width"], y: Float[Tensor, "m width"], temperature: float) -> Float[Tensor, ""]:
+    """loss = −½ Σᵢ log softmax(xᵢ Yᵀ / t)ᵢ + log softmax(yᵢ Xᵀ / t)ᵢ; the rows of y after the first n are only
+    candidates, which are hard negatives."""
+    n, S = len(x), x @ y.mT / temperature
+    same = torch.arange(n, device=S.device)
+    return (cross_entropy(S, same, reduction="sum") + cross_entropy(S[:, :n].mT, same, reduction="sum")) / 2
 
 
 def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Module, Contrastive]:

@@ -87,6 +87,12 @@ class CTC(TaskObjective):
         self.slope = slope
         self.recognizer = RecognizerConfig(mel=MEL, stack=STACK) if recognizer is None else recognizer
         self.faults = Faults()
+        self.val_count = 0
+        for i in range(len(val)):
+            try:
+                self.val_count += bool(spelled(val.sentence(i), self.recognizer, val.name(i)))
+            except Fault as fault:
+                self.faults.note(fault)
         self._use([part if isinstance(part, Part) else Part(part) for part in parts])
         if not self._places:
             raise InputError("there are no training recordings", "give recordings with transcripts")
@@ -99,23 +105,34 @@ class CTC(TaskObjective):
         self._kept: dict[tuple[int, float], Tensor] = {}
         self._places = [(p, i) for p, part in enumerate(self.parts) for i in range(len(part.recordings))]
         frames = np.concatenate([np.zeros(0, dtype=np.int32), *(part.recordings.lengths for part in self.parts)])
-        self._leave_out(np.flatnonzero(frames == 0))
-        self._rows = [row for row, (p, _) in enumerate(self._places) if frames[row] for _ in range(self.parts[p].times)]
+        self._usable = self._find_usable(frames)
+        self._rows = [row for row in self._usable for _ in range(self.parts[self._places[row][0]].times)]
         self._frames = frames[self._rows]
 
-    def _leave_out(self, rows: NDArray[np.int64]) -> None:
-        """Read rows of unknown length now, so that they do not fill a batch that would appear entirely faulty."""
-        self.faults.count_usable(len(self._places) - len(rows))
-        for p, i in (self._places[row] for row in rows):
-            self.faults.each([i], self.parts[p].recordings.wave)
+    def _find_usable(self, frames: NDArray[np.int32]) -> list[int]:
+        """Return the rows with a known length and a transcript in the alphabet; the others are counted as faults.
+
+        They are found now, so that they do not fill a batch that would appear entirely faulty.
+        """
+
+        def check(row: int) -> int:
+            p, i = self._places[row]
+            recordings = self.parts[p].recordings
+            spelled(recordings.sentence(i), self.recognizer, recordings.name(i))
+            if not frames[row]:
+                recordings.wave(i)  # raises the reason
+            return row
+
+        found = self.faults.each(range(len(self._places)), check)
         self.faults.check()
+        return [row for row in found if frames[row]]
 
     def refill(self, window: Window) -> None:
         super().refill(window)
         self._use([Part(self.train)])
 
     def summary(self) -> str:
-        return f"{len(self._places):,} recordings, {len(self.val):,} for validation"
+        return f"{len(self._usable):,} recordings, {self.val_count:,} for validation"
 
     def save(self, model: nn.Module, folder: str | Path) -> Path:
         return save_speech(model, folder, self.recognizer)
@@ -234,7 +251,7 @@ def build(
     objective.understood = (
         train.rows.described(),
         *remarks.examples(train.rows, lambda i: f"{train.name(i)} → {remarks.short(train.sentence(i))}"),
-        *remarks.small_validation(len(val)),
+        *remarks.small_validation(objective.val_count),
         *remarks.duplicate_files(train, val, "recordings"),
     )
     objective.train, objective.notes = train, notes
@@ -317,18 +334,24 @@ class SpeechExample(NamedTuple):
     target: Tensor
 
 
-def target_of(sentence: str, frames: int, recognizer: RecognizerConfig, place: str) -> Tensor:
-    """Return the symbol ids of a transcript, with a space after every word; raises a Fault if it is unusable.
-
-    The last word is also followed by a space, so that the network learns to emit the end of a word before the next one
-    begins.
-    """
+def spelled(sentence: str, recognizer: RecognizerConfig, place: str) -> str:
+    """Return a transcript in the recognizer's alphabet; raises a Fault if it is empty or has other characters."""
     text = spoken(sentence, recognizer.charset, place)
     if not text:
         raise Fault("empty transcript", place)
     missing = sorted(set(text) - set(recognizer.charset.names))
     if missing:
         raise Fault(f"transcript with {missing[0]!r}, which is not in the alphabet", place)
+    return text
+
+
+def target_of(sentence: str, frames: int, recognizer: RecognizerConfig, place: str) -> Tensor:
+    """Return the symbol ids of a transcript, with a space after every word; raises a Fault if it is unusable.
+
+    The last word is also followed by a space, so that the network learns to emit the end of a word before the next one
+    begins.
+    """
+    text = spelled(sentence, recognizer, place)
     target = torch.tensor(recognizer.charset.encode(text + " "))
     need = len(target) + int((target[1:] == target[:-1]).sum())
     seconds = frames * recognizer.mel.hop / recognizer.mel.rate
