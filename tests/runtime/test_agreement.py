@@ -50,6 +50,7 @@ def packing(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[PackedKernel]], s
             chosen = replace(here, chosen={**here.chosen, "fp32": TORCH}, small=kernel.__name__)
         else:
             chosen = replace(here, chosen={**here.chosen, kernel.precision: kernel.__name__})
+            chosen = replace(chosen, many_rows=kernel.__name__) if issubclass(kernel, Int8Kernel) else chosen
         monkeypatch.setattr("glassformer.runtime.precision.machine", lambda: chosen)
         monkeypatch.setattr("glassformer.runtime.precision.PACKED_FROM", 0)
         return kernel.precision

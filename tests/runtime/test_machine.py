@@ -24,7 +24,8 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[M
 
     def again() -> Machine:
         chosen = {"fp32": "torch"}
-        found.append(Machine(processor="p", threads=1, torch="t", chosen=chosen, small="torch", refused={"K": "why"}))
+        names = {"small": "torch", "many_rows": "Int8Kernel", "attention": "torch"}
+        found.append(Machine(processor="p", threads=1, torch="t", chosen=chosen, refused={"K": "why"}, **names))
         return found[-1]
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
