@@ -104,10 +104,12 @@ def _onednn_int8_product(
     lowest, highest = torch.aminmax(x)
     low, high = float(lowest), float(highest)
     if not (math.isfinite(low) and math.isfinite(high)):  # these have no integers
-        return torch.full(list(x.shape[:-1]) + [len(scales)], math.nan)
+        shape = list(x.shape[:-1])
+        shape.append(len(scales))
+        return torch.full(shape, math.nan)
     low, high = min(low, 0.0), max(high, 0.0)
     scale = max((high - low) / 255, tiny)
-    zero = int(round(-low / scale))
+    zero = int(0.5 - low / scale)
     q = torch.quantize_per_tensor(x, scale, zero, torch.quint8).int_repr()
     fused = bias if largest is None else None
     y = torch.ops.onednn.qlinear_pointwise(
@@ -409,6 +411,9 @@ class OneDNNInt8Kernel(Int8Kernel):
         """The packed weight, and the scales and zero points of its output channels."""
         scales = weight.abs().amax(1).clamp_min(TINY) / largest
         rounded = (weight / scales[:, None]).round_().to(torch.int8)
+        with warnings.catch_warnings():  # torch warns once in a process: here, where it is ignored
+            warnings.simplefilter("ignore")
+            torch.quantize_per_tensor(torch.zeros(1), 1.0, 0, torch.quint8)
         return torch.ops.onednn.qlinear_prepack(rounded, None), scales, torch.zeros(len(scales), dtype=torch.int32)
 
     def product(self, input: Tensor, packed: PackedInt8, bias: Tensor | None) -> Tensor:
@@ -427,9 +432,7 @@ class OneDNNInt8Kernel(Int8Kernel):
         channels, per_row = self.scaling.exact, self.scaling.per_row
         if not input.numel():
             return input.new_empty(*input.shape[:-1], len(weight[1]))
-        return _onednn_int8_product(
-            input, *weight, bias, factor, exact, channels, per_row, activation, algorithm
-        )
+        return _onednn_int8_product(input, *weight, bias, factor, exact, channels, per_row, activation, algorithm)
 
 
 KERNELS: dict[str, tuple[type[PackedKernel], ...]] = {
