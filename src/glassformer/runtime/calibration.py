@@ -132,8 +132,8 @@ def calibrate(
     """Choose the int8 kernel of each layer reached by `run`, which calls the model.
 
     `kernel` creates the kernel of a layer for a scaling, or for None that of a layer that is not in int8; its last
-    argument says whether the layer receives one row at a time in generation. The largest weight of a channel is rounded to
-    `largest_weight`. The exchange rate is the largest one of RATES at which the outputs of `run` agree with those in
+    argument says whether the layer receives one row at a time in generation. The largest weight of a channel is rounded
+    to `largest_weight`. The exchange rate is the largest one of RATES at which the outputs of `run` agree with those in
     float32.
     """
     groups, expected = observe(model, layers, run)

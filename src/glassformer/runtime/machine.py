@@ -126,7 +126,8 @@ def measure(rounds: int = 5) -> Machine:
     transposed = [_relative_time_of_few_rows(rounds) for _ in range(REPEATS)]
     relative[TransposedKernel.__name__] = median(transposed)
     int8 = {name: kernel for name, kernel in kernels.items() if isinstance(kernel, Int8Kernel)}
-    many = _always_fastest([_times_of_many_rows(int8, rounds) for _ in range(REPEATS)], Int8Kernel.__name__)
+    several = [_times_of_many_rows(int8, rounds) for _ in range(REPEATS)] if int8 else []
+    many = _always_fastest(several, chosen.get("int8", Int8Kernel.__name__))
     bf16 = "bf16" in chosen
     attention = _always_fastest([_times_of_attention(rounds) for _ in range(REPEATS)], TORCH) if bf16 else TORCH
     return Machine(
@@ -192,7 +193,7 @@ def _times_of_attention(rounds: int) -> dict[str, float]:
 
 def _always_fastest(repeats: Sequence[Mapping[str, float]], default: str) -> str:
     """Return the default, or the alternative that was fastest in every repetition."""
-    best = {min(times, key=times.__getitem__) for times in repeats if times}
+    best = {min(times, key=times.__getitem__) for times in repeats}
     return best.pop() if len(best) == 1 else default
 
 
