@@ -166,7 +166,10 @@ def test_a_nan_does_not_become_an_integer() -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("watched", [False, True])
-def test_attention_of_an_int8_model_in_bfloat16(watched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_attention_in_bfloat16(precision: str, watched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if precision not in machine().chosen:
+        pytest.skip(f"{precision} does not run here")
     model, call = make("vit")
     expected = tensor_of(call(model.eval()))
     A = dict.fromkeys(("float32", "bfloat16"), torch.empty(0))
@@ -187,8 +190,8 @@ def test_attention_of_an_int8_model_in_bfloat16(watched: bool, monkeypatch: pyte
             A[name] = weights_of(trace[path])
         if name == "float32":
             assert not taken
-            prepare(model, "int8")
+            prepare(model, precision)
     assert taken
-    assert (found - expected).abs().max() < TOLERANCE["int8"] * expected.abs().max()
+    assert (found - expected).abs().max() < TOLERANCE[precision] * expected.abs().max()
     if watched:
-        assert (A["float32"] - A["bfloat16"]).abs().max() < TOLERANCE["int8"]
+        assert (A["float32"] - A["bfloat16"]).abs().max() < TOLERANCE[precision]
