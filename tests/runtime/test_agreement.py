@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -178,20 +179,21 @@ def test_attention_in_bfloat16(precision: str, watched: bool, monkeypatch: pytes
     monkeypatch.setattr("glassformer.nn.flat.FEW_KEYS", 0)
     monkeypatch.setattr("glassformer.nn.flat.MANY_QUERIES", 1)
     monkeypatch.setattr("glassformer.core.fused.HELD_WEIGHTS", 1)
-    attend = attend_in_bfloat16
-    monkeypatch.setattr(
-        "glassformer.nn.flat.attend_in_bfloat16", lambda *parts, beta: (taken.append(1), attend(*parts, beta=beta))[1]
-    )
+
+    def attend(*parts: Tensor, beta: float) -> Tensor:
+        taken.append(1)
+        return attend_in_bfloat16(*parts, beta=beta)
+
+    monkeypatch.setattr("glassformer.nn.flat.attend_in_bfloat16", attend)
     path = tap_of(model, call)
     for name in A:
-        with gf.trace(model, *([path] if watched else [])) as trace:
+        taken.clear()
+        with gf.trace(model, path) if watched else nullcontext() as trace:
             found = tensor_of(call(model))
+        assert bool(taken) == (name == "bfloat16")
         if watched:
             A[name] = weights_of(trace[path])
-        if name == "float32":
-            assert not taken
-            prepare(model, precision)
-    assert taken
+        prepare(model, precision)
     assert (found - expected).abs().max() < TOLERANCE[precision] * expected.abs().max()
     if watched:
         assert (A["float32"] - A["bfloat16"]).abs().max() < TOLERANCE[precision]

@@ -24,8 +24,10 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[M
 
     def again() -> Machine:
         chosen = {"fp32": "torch"}
-        names = {"small": "torch", "many_rows": "Int8Kernel", "attention": "torch"}
-        found.append(Machine(processor="p", threads=1, torch="t", chosen=chosen, refused={"K": "why"}, **names))
+        found.append(
+            Machine(processor="p", threads=1, torch="t", chosen=chosen, small="torch", many_rows="Int8Kernel",
+                    attention="torch", refused={"K": "why"})
+        )  # fmt: skip
         return found[-1]
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

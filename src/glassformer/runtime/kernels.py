@@ -428,11 +428,13 @@ class OneDNNInt8Kernel(Int8Kernel):
     def _product(
         self, input: Tensor, packed: PackedInt8, bias: Tensor | None, activation: str, algorithm: str
     ) -> Tensor:
-        weight, factor, exact = packed
         channels, per_row = self.scaling.exact, self.scaling.per_row
+        (weight, scales, zeros), factor, exact = packed
         if not input.numel():
-            return input.new_empty(*input.shape[:-1], len(weight[1]))
-        return _onednn_int8_product(input, *weight, bias, factor, exact, channels, per_row, activation, algorithm)
+            return input.new_empty(*input.shape[:-1], len(scales))
+        return _onednn_int8_product(
+            input, weight, scales, zeros, bias, factor, exact, channels, per_row, activation, algorithm
+        )
 
 
 KERNELS: dict[str, tuple[type[PackedKernel], ...]] = {
