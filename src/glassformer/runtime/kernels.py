@@ -129,6 +129,7 @@ class PackedKernel:
 
     precision: str
     differentiable = False
+    fast_attention = False  # of all kernels: attention in bfloat16 is faster on this machine, as `prepare` found
     uses_amx = False  # may run AMX instructions, which some processors advertise and cannot execute
 
     def __init__(self) -> None:
@@ -164,9 +165,7 @@ class PackedKernel:
 
     def bfloat16_attention(self) -> bool:
         """Whether attention next to this product may use bfloat16, and is faster so on this machine."""
-        from glassformer.runtime.machine import machine  # which times the kernels of this module
-
-        return self.precision != "fp32" and machine().attention == "bf16"
+        return self.precision != "fp32" and PackedKernel.fast_attention
 
     def joint(self, input: Tensor, layers: Sequence[Linear]) -> tuple[Tensor, ...] | None:
         """Return the outputs of several layers from one product with all their weights, or None if not possible.

@@ -23,6 +23,7 @@ from glassformer.runtime.kernels import (
     BFloat16Kernel,
     HalfKernel,
     Int8Kernel,
+    PackedKernel,
     Scaling,
     TransposedKernel,
 )
@@ -80,6 +81,7 @@ def prepare(model: nn.Module, precision: str = "fp32", run_example: Callable[[],
     kernel = machine().kernel(precision)
     if precision != "fp32":
         model.requires_grad_(False).eval()
+        PackedKernel.fast_attention = machine().attention == "bf16"
     one_row = one_by_one(model) if precision == "int8" else set()
     for layer in layers(model):
         if (device, dtype) != ("cpu", torch.float32):
