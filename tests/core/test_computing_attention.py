@@ -641,6 +641,20 @@ def test_any_part_of_a_pattern(
         assert torch.equal(allowed.expand_as(expected.S[:, :, rows]), ~torch.isneginf(expected.S[:, :, rows]))
 
 
+@pytest.mark.parametrize("one_dnn", [False, True])
+def test_all_of_large_weights_in_chunks(one_dnn: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if one_dnn and not torch.backends.mkldnn.is_available():
+        pytest.skip("torch has no oneDNN")
+    Q, K, V = (normal(2, h, n, 8, seed=h * n, dtype=torch.float32) for h, n in ((4, 70), (2, 40), (2, 40)))
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: one_dnn)
+    monkeypatch.setattr(fused, "MAPPED", 0)
+    monkeypatch.setattr(fused, "CHUNK", 32)
+    pattern = Pattern(Q, K, attend_fused(Q, K, V, beta=0.5).L, beta=0.5)
+    expected = softargmax(scores(Q, repeat_kv(K, 4), beta=0.5))
+    torch.testing.assert_close(pattern.A(), expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(pattern.A([1, 3], slice(5, 69)), expected[:, [1, 3], 5:69], rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_of_a_pattern(case: Case) -> None:
     A, expected = pattern(case).A(), case.explicit().A

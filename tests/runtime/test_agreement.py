@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,10 @@ import torch
 from torch import Tensor, nn
 
 import glassformer as gf
+from glassformer.core.fused import attend_in_bfloat16
 from glassformer.models import registry
 from glassformer.nn import Tap
+from glassformer.nn.attention import weights_of
 from glassformer.runtime import engine_of, machine, precision_of, prepare, use_engine
 from glassformer.runtime.kernels import (
     KERNELS,
@@ -20,6 +23,7 @@ from glassformer.runtime.kernels import (
     Float32Kernel,
     HalfKernel,
     Int8Kernel,
+    OneDNNInt8Kernel,
     PackedKernel,
     Scaling,
     TransposedKernel,
@@ -50,6 +54,7 @@ def packing(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[PackedKernel]], s
             chosen = replace(here, chosen={**here.chosen, "fp32": TORCH}, small=kernel.__name__)
         else:
             chosen = replace(here, chosen={**here.chosen, kernel.precision: kernel.__name__})
+            chosen = replace(chosen, many_rows=kernel.__name__) if issubclass(kernel, Int8Kernel) else chosen
         monkeypatch.setattr("glassformer.runtime.precision.machine", lambda: chosen)
         monkeypatch.setattr("glassformer.runtime.precision.PACKED_FROM", 0)
         return kernel.precision
@@ -133,3 +138,64 @@ def test_every_engine(kind: str, engine: str, runs: list[bool]) -> None:
     agree(model, plain, call, TOLERANCE["fp32"])
     assert runs[-1]
     assert not all(runs), "what is watched or edited was computed by torch"
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kernel", [Int8Kernel, OneDNNInt8Kernel])
+@pytest.mark.parametrize("scaling", [Scaling(), Scaling(per_row=True), Scaling(exact=torch.arange(3))])
+def test_int8_products_fuse_the_activation(kernel: type[Int8Kernel], scaling: Scaling) -> None:
+    if (reason := why_not(kernel)) is not None:
+        pytest.skip(reason)
+    draw = torch.Generator().manual_seed(0)
+    x, weight, bias = (torch.randn(size, generator=draw) for size in ((20, 64), (48, 64), (48,)))
+    one = kernel(scaling)
+    packed = one.pack(weight, bias)
+    expected = torch.nn.functional.linear(x, weight, bias)
+    for found, y in ((one.product(x, packed, bias), expected),
+                     (one.activated("gelu", packed, bias)(x), torch.nn.functional.gelu(expected))):  # fmt: skip
+        assert (found - y).abs().max() < TOLERANCE["int8"] * y.abs().max()
+    assert one.product(x[:0], packed, bias).shape == (0, 48)
+
+
+@torch.no_grad()
+def test_a_nan_does_not_become_an_integer() -> None:
+    if (reason := why_not(OneDNNInt8Kernel)) is not None:
+        pytest.skip(reason)
+    x, weight = torch.ones(4, 64), torch.ones(16, 64)
+    for bad in (torch.nan, torch.inf):
+        x[1, 2] = bad
+        assert OneDNNInt8Kernel()(x, weight, None).isnan().all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("watched", [False, True])
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_attention_in_bfloat16(precision: str, watched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if precision not in machine().chosen:
+        pytest.skip(f"{precision} does not run here")
+    model, call = make("vit")
+    expected = tensor_of(call(model.eval()))
+    A = dict.fromkeys(("float32", "bfloat16"), torch.empty(0))
+    taken: list[int] = []
+    monkeypatch.setattr(PackedKernel, "bfloat16_attention", lambda self: self.precision != "fp32")
+    monkeypatch.setattr("glassformer.nn.flat.FEW_KEYS", 0)
+    monkeypatch.setattr("glassformer.nn.flat.MANY_QUERIES", 1)
+    monkeypatch.setattr("glassformer.core.fused.HELD_WEIGHTS", 1)
+
+    def attend(*parts: Tensor, beta: float) -> Tensor:
+        taken.append(1)
+        return attend_in_bfloat16(*parts, beta=beta)
+
+    monkeypatch.setattr("glassformer.nn.flat.attend_in_bfloat16", attend)
+    path = tap_of(model, call)
+    for name in A:
+        taken.clear()
+        with gf.trace(model, path) if watched else nullcontext() as trace:
+            found = tensor_of(call(model))
+        assert bool(taken) == (name == "bfloat16")
+        if watched:
+            A[name] = weights_of(trace[path])
+        prepare(model, precision)
+    assert (found - expected).abs().max() < TOLERANCE[precision] * expected.abs().max()
+    if watched:
+        assert (A["float32"] - A["bfloat16"]).abs().max() < TOLERANCE[precision]

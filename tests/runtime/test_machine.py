@@ -24,7 +24,10 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[M
 
     def again() -> Machine:
         chosen = {"fp32": "torch"}
-        found.append(Machine(processor="p", threads=1, torch="t", chosen=chosen, small="torch", refused={"K": "why"}))
+        found.append(
+            Machine(processor="p", threads=1, torch="t", chosen=chosen, small="torch", many_rows="Int8Kernel",
+                    attention="torch", refused={"K": "why"})
+        )  # fmt: skip
         return found[-1]
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -79,6 +82,36 @@ def test_another_product_of_small_layers_has_to_be_faster_every_time(
     assert found.small == small
     assert found.relative["TransposedKernel"] == 0.8
     assert f"small layers in fp32: {small}" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "many_rows", "attention"), [(0.9, "OneDNNInt8Kernel", "bf16"), (1.1, "Int8Kernel", "torch")]
+)
+def test_kernels_of_many_rows_have_to_be_faster_every_time(
+    ratio: float, many_rows: str, attention: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ratios = [0.8, ratio, 0.7]
+    times = (
+        [{"Int8Kernel": 1.0, "OneDNNInt8Kernel": one} for one in ratios],
+        [{"torch": 1.0, "bf16": one} for one in ratios],
+    )
+    monkeypatch.setattr(HERE, "why_not", lambda kernel: None)
+    monkeypatch.setattr(HERE, "_relative_times", lambda kernels, rounds: dict.fromkeys(kernels, 1.0))
+    monkeypatch.setattr(HERE, "_relative_time_of_few_rows", lambda rounds: 1.0)
+    monkeypatch.setattr(HERE, "_times_of_many_rows", lambda kernels, rounds: times[0].pop())
+    monkeypatch.setattr(HERE, "_times_of_attention", lambda rounds: times[1].pop())
+    found = measure()
+    assert (found.many_rows, found.attention) == (many_rows, attention)
+    assert f"many rows in int8: {many_rows}; attention of int8 and bf16 models: {attention}" in str(found)
+    assert found.int8_kernel(many_rows=True).__name__ == many_rows
+    assert found.int8_kernel() is Int8Kernel
+
+
+def test_a_machine_without_int8_and_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HERE, "why_not", lambda kernel: None if kernel is Float32Kernel else "it is not there")
+    found = measure(rounds=1)
+    assert found.attention == "torch"
+    assert set(found.chosen) == {"fp32"}
 
 
 def test_why_a_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from glassformer.core.attention import (
 )
 from glassformer.core.masks import causal as causal_mask
 from glassformer.core.masks import combine
+from glassformer.core.memory import MAPPED, room
 from glassformer.core.precision import bfloat16_works
 from glassformer.core.values import has_values, is_plain
 from glassformer.errors import ShapeError
@@ -36,6 +37,9 @@ from glassformer.errors import ShapeError
 FEW_KEYS = 32
 LOG2E = math.log2(math.e)
 MOST_WEIGHTS = 2**26  # of all heads, above which the backward pass does not keep A in memory
+
+CHUNK = 256  # rows of A that are recomputed at a time
+HELD_WEIGHTS = 2**22  # that `attend_in_bfloat16` has in memory at a time
 
 
 class Fused(NamedTuple):
@@ -95,6 +99,21 @@ def attend_fused(
     if H.dtype != L.dtype:  # half precision: the kernel may drop a NaN of A from H, but not from L
         H = H + (0.0 * L).to(H.dtype).unsqueeze(-1)
     return Fused(H[..., :e], L)
+
+
+def attend_in_bfloat16(
+    Q: Float[Tensor, "b h t d"], K: Float[Tensor, "b g s d"], V: Float[Tensor, "b g s e"], *, beta: float
+) -> Float[Tensor, "b h t e"]:
+    """H by two products of bfloat16 numbers, without mask and bias; A is in memory for some heads at a time."""
+    b, h, t, d = Q.shape
+    s, e = V.shape[-2:]
+    K, V = repeat_kv(K, h), repeat_kv(V, h)
+    Q = (Q * beta).bfloat16().reshape(b * h, t, d)
+    K, V = K.bfloat16().reshape(b * h, s, d), V.bfloat16().reshape(b * h, s, e)
+    each = max(1, HELD_WEIGHTS // (t * s))
+    pairs = zip(Q.split(each), K.split(each), V.split(each), strict=True)
+    H = [torch.bmm(torch.bmm(q, k.mT).softmax(-1), v) for q, k, v in pairs]
+    return (H[0] if len(H) == 1 else torch.cat(H)).view(b, h, t, e).float()
 
 
 def _kernel(Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, causal: bool, beta: float) -> tuple[Tensor, Tensor]:
@@ -236,7 +255,10 @@ class Pattern:
         Q, K = torch.cat((Q * (self.beta * LOG2E), L * -LOG2E), -1), torch.cat((K, torch.ones_like(K[..., :1])), -1)
         bias = _part(self.bias, heads, rows)
         bias = None if bias is None else bias * LOG2E
-        return apply_mask_and_bias(product(Q, K), self._mask(heads, rows), bias).exp2_()
+        mask = self._mask(heads, rows)
+        if mask is None and bias is None and Q.device.type == "cpu":
+            return _exp2_of_product(Q, K)
+        return apply_mask_and_bias(product(Q, K), mask, bias).exp2_()
 
     def allowed(self, rows: slice | list[int] = slice(None)) -> Bool[Tensor, "b g t s"]:
         """Return the effective mask of the requested query rows (True = may attend); g is 1 if all heads share it."""
@@ -261,6 +283,24 @@ class Pattern:
 
     def _is_plain(self) -> bool:
         return is_plain(self.Q, self.K, *(() if self.bias is None else (self.bias,)))
+
+
+def _exp2_of_product(Q: Float[Tensor, "b h t d"], K: Float[Tensor, "b h s d"]) -> Float[Tensor, "b h t s"]:
+    """2^(Q Kᵀ). Large results are computed in chunks of rows, which are still in the caches when they are raised."""
+    size = Q.shape[:-1].numel() * K.shape[2] * Q.element_size()
+    if size <= MAPPED:
+        return product(Q, K).exp2_()
+    A = room((*Q.shape[:-1], K.shape[2]), Q)
+    one_dnn = torch.backends.mkldnn.is_available() and Q.dtype == torch.float32
+    for q, k, a in zip(Q.flatten(0, 1), K.flatten(0, 1), A.flatten(0, 1), strict=True):
+        if one_dnn:
+            k = torch.ops.mkldnn._reorder_linear_weight(k.contiguous(), CHUNK)
+        for part, to in zip(q.split(CHUNK), a.split(CHUNK), strict=True):
+            if one_dnn:
+                torch.exp2(torch.ops.mkldnn._linear_pointwise(part, k, None, "none", [], ""), out=to)
+            else:
+                torch.mm(part, k.T, out=to).exp2_()
+    return A
 
 
 def _rows_of(full: Tensor, heads: slice | list[int], rows: slice | list[int]) -> Tensor:

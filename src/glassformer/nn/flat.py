@@ -18,7 +18,7 @@ from torch.nn.functional import linear
 
 from glassformer.core.attention import checked_bias, checked_mask
 from glassformer.core.captured import captured
-from glassformer.core.fused import FEW_KEYS, additive
+from glassformer.core.fused import FEW_KEYS, additive, attend_in_bfloat16
 from glassformer.core.masks import causal as causal_mask
 from glassformer.core.masks import combine
 from glassformer.core.positions import HALVES
@@ -42,6 +42,8 @@ ROWS = 1024
 JOINED = 2**19
 # Keys of all sequences and heads from which the fused kernel is slower for one query than two products.
 MANY_KEYS = 2048
+# Queries from which attention in bfloat16 is faster than in float32, where bfloat16 is.
+MANY_QUERIES = 96
 # What every operator does for autograd even when no gradient is recorded.
 AUTOGRAD = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU).add(torch._C.DispatchKey.ADInplaceOrView)
 _KEPT: WeakKeyDictionary[Stack, FlatStack] = WeakKeyDictionary()
@@ -261,7 +263,13 @@ def heads(
     elif cache is not None:
         K, V = cache.append(K, V)
     lazy = watched and bool(layer.S.watchers or layer.A.watchers)
-    rows, H, L = attend_rows(Q, K, V, seen.bias, seen.causal, layer.config.beta, MANY_KEYS, lazy)
+    kernel = layer.WO.kernel
+    plain = cache is None and Q.shape[2] >= MANY_QUERIES and seen.bias is None and not seen.causal
+    if plain and kernel is not None and kernel.bfloat16_attention():
+        H, L = attend_in_bfloat16(Q, K, V, beta=layer.config.beta), None
+        rows = H.transpose(1, 2).reshape(-1, H.shape[1] * H.shape[3])
+    else:
+        rows, H, L = attend_rows(Q, K, V, seen.bias, seen.causal, layer.config.beta, MANY_KEYS, lazy)
     if lazy:
         if cache is not None:
             cache.shared = True

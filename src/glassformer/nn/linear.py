@@ -43,6 +43,9 @@ class Kernel(Protocol):
     def packed(self, layers: Sequence[Linear], activation: str | None = None) -> Callable[[Tensor], Tensor]:
         """Return the product with the weights of these layers as they are now, then an activation, without checks."""
 
+    def bfloat16_attention(self) -> bool:
+        """Whether attention next to this product may use bfloat16, and is faster so."""
+
 
 class Linear(nn.Linear):
     """y = W x + b, computed by PyTorch or by the kernel set by `runtime.prepare`, with the same weights."""

@@ -126,14 +126,14 @@ def calibrate(
     model: nn.Module,
     layers: Sequence[Layer],
     run: Callable[[], Tensor],
-    kernel: Callable[[Scaling | None, bool], Kernel | None],
+    kernel: Callable[[Layer, Scaling | None, bool], Kernel | None],
     largest_weight: int,
 ) -> dict[Layer, Kernel | None]:
     """Choose the int8 kernel of each layer reached by `run`, which calls the model.
 
-    `kernel` creates the kernel for a scaling, or for None that of a layer that is not in int8; its second argument says
-    whether the layer receives one row at a time in generation. The largest weight of a channel is rounded to
-    `largest_weight`. The exchange rate is the largest one of RATES at which the outputs of `run` agree with those in
+    `kernel` creates the kernel of a layer for a scaling, or for None that of a layer that is not in int8; its last
+    argument says whether the layer receives one row at a time in generation. The largest weight of a channel is rounded
+    to `largest_weight`. The exchange rate is the largest one of RATES at which the outputs of `run` agree with those in
     float32.
     """
     groups, expected = observe(model, layers, run)
@@ -144,7 +144,7 @@ def calibrate(
 
     @cache
     def made(group: int, method: int) -> list[Kernel | None]:
-        return [kernel(methods[group][method].scaling, groups[group].one_row) for _ in groups[group].layers]
+        return [kernel(layer, methods[group][method].scaling, groups[group].one_row) for layer in groups[group].layers]
 
     def use(rate: float) -> dict[Layer, Kernel | None]:
         found: dict[Layer, Kernel | None] = {}

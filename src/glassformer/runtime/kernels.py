@@ -6,6 +6,7 @@ weight has changed since. The weight itself stays in the layer, so that saving, 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -80,11 +81,55 @@ def _int8_product(
     return y
 
 
+@captured
+def _onednn_int8_product(
+    input: Tensor,
+    weight: Tensor,
+    scales: Tensor,
+    zeros: Tensor,
+    bias: Tensor | None,
+    factor: Tensor | None,
+    exact: Tensor | None,
+    channels: Tensor | None,
+    per_row: bool,
+    activation: str,
+    algorithm: str,
+    tiny: float = TINY,
+) -> Tensor:
+    x = input if factor is None else input * factor
+    largest: Tensor | None = None
+    if per_row and x.numel() > x.shape[-1]:
+        largest = x.abs().amax(-1, keepdim=True).clamp_min_(tiny)
+        x = x / largest
+    lowest, highest = torch.aminmax(x)
+    low, high = float(lowest), float(highest)
+    if not (math.isfinite(low) and math.isfinite(high)):  # these have no integers
+        shape = list(x.shape[:-1])
+        shape.append(len(scales))
+        return torch.full(shape, math.nan)
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = max((high - low) / 255, tiny)
+    zero = int(0.5 - low / scale)
+    q = torch.quantize_per_tensor(x, scale, zero, torch.quint8).int_repr()
+    fused = bias if largest is None else None
+    y = torch.ops.onednn.qlinear_pointwise(
+        q, scale, zero, weight, scales, zeros, fused, 1.0, 0, torch.float32, activation, [], algorithm
+    )
+    if largest is not None:
+        y.mul_(largest)
+        if bias is not None:
+            y.add_(bias)
+    if exact is not None and channels is not None:
+        y.view(-1, y.shape[-1]).addmm_(input.reshape(-1, input.shape[-1]).index_select(1, channels), exact)
+    return y
+
+
 class PackedKernel:
     """Packs weights once and multiplies by the packed copy; subclasses define `pack` and `product`."""
 
     precision: str
     differentiable = False
+    fast_attention = False  # of all kernels: attention in bfloat16 is faster on this machine, as `prepare` found
     uses_amx = False  # may run AMX instructions, which some processors advertise and cannot execute
 
     def __init__(self) -> None:
@@ -117,6 +162,10 @@ class PackedKernel:
     def joins(self, other: Kernel | None) -> bool:
         """Whether layers with these two kernels and the same input can be computed as one product."""
         return type(other) is type(self)
+
+    def bfloat16_attention(self) -> bool:
+        """Whether attention next to this product may use bfloat16, and is faster so on this machine."""
+        return self.precision != "fp32" and PackedKernel.fast_attention
 
     def joint(self, input: Tensor, layers: Sequence[Linear]) -> tuple[Tensor, ...] | None:
         """Return the outputs of several layers from one product with all their weights, or None if not possible.
@@ -295,7 +344,6 @@ class Int8Kernel(PackedKernel):
     """int8 weights with one scale per output channel. Activations are quantised dynamically, as `scaling` specifies."""
 
     precision = "int8"
-    engine = "fbgemm"
 
     def __init__(self, scaling: Scaling = PLAIN) -> None:
         super().__init__()
@@ -324,7 +372,7 @@ class Int8Kernel(PackedKernel):
         Processors without VNNI instructions add pairs of 8-bit products in 16 bits, in which 2 · 255 · 127 saturates.
         """
         x, weight = torch.ones(32, 64), torch.ones(64, 64)
-        y = torch.ops.quantized.linear_dynamic(x, cls._quantised(weight, None, 127), False)
+        y = cls().product(x, PackedInt8(cls._quantised(weight, None, 127), None, None), None)
         return 127 if (y - linear(x, weight)).abs().max() < 1 else 63
 
     @classmethod
@@ -332,7 +380,7 @@ class Int8Kernel(PackedKernel):
         scale = weight.abs().amax(1).clamp_min(TINY).double() / largest
         zero = torch.zeros(len(scale), dtype=torch.long)
         before = torch.backends.quantized.engine
-        torch.backends.quantized.engine = cls.engine
+        torch.backends.quantized.engine = "fbgemm"
         try:
             with warnings.catch_warnings():  # quantised tensor types are deprecated; the packed product is not
                 warnings.simplefilter("ignore")
@@ -353,10 +401,39 @@ class Int8Kernel(PackedKernel):
 
 
 class OneDNNInt8Kernel(Int8Kernel):
-    """The same product computed by oneDNN, which is faster on some processors."""
+    """The same product computed by oneDNN, fused with the activation: faster for many rows on some processors."""
 
-    engine = "onednn"
     uses_amx = True
+
+    @classmethod
+    def _quantised(cls, weight: Tensor, bias: Tensor | None, largest: int) -> tuple[Tensor, Tensor, Tensor]:
+        """The packed weight, and the scales and zero points of its output channels."""
+        scales = weight.abs().amax(1).clamp_min(TINY) / largest
+        rounded = (weight / scales[:, None]).round_().to(torch.int8)
+        with warnings.catch_warnings():  # torch warns once in a process: here, where it is ignored
+            warnings.simplefilter("ignore")
+            torch.quantize_per_tensor(torch.zeros(1), 1.0, 0, torch.quint8)
+        return torch.ops.onednn.qlinear_prepack(rounded, None), scales, torch.zeros(len(scales), dtype=torch.int32)
+
+    def product(self, input: Tensor, packed: PackedInt8, bias: Tensor | None) -> Tensor:
+        return self._product(input, packed, bias, "none", "")
+
+    def activated(self, activation: str, packed: PackedInt8, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+        fused = FUSED.get(activation)
+        if fused is None or packed.exact is not None or self.scaling.per_row:
+            return super().activated(activation, packed, bias)
+        return lambda x: self._product(x, packed, bias, *fused)
+
+    def _product(
+        self, input: Tensor, packed: PackedInt8, bias: Tensor | None, activation: str, algorithm: str
+    ) -> Tensor:
+        channels, per_row = self.scaling.exact, self.scaling.per_row
+        (weight, scales, zeros), factor, exact = packed
+        if not input.numel():
+            return input.new_empty(*input.shape[:-1], len(scales))
+        return _onednn_int8_product(
+            input, weight, scales, zeros, bias, factor, exact, channels, per_row, activation, algorithm
+        )
 
 
 KERNELS: dict[str, tuple[type[PackedKernel], ...]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache, partial
@@ -15,9 +15,10 @@ from statistics import geometric_mean, median
 import torch
 from torch.nn.functional import linear
 
+from glassformer.core.fused import attend_fused, attend_in_bfloat16
 from glassformer.core.precision import advertises_amx, runs_in_child_process
 from glassformer.files import replacing, user_cache
-from glassformer.runtime.kernels import KERNELS, PackedKernel, TransposedKernel
+from glassformer.runtime.kernels import KERNELS, Int8Kernel, OneDNNInt8Kernel, PackedKernel, TransposedKernel
 from glassformer.runtime.measure import instructions, interleaved, one_thread, processor
 
 TORCH = "torch"  # the ordinary product, F.linear
@@ -25,6 +26,8 @@ OUT, IN = 3072, 768  # the feed-forward net of a BERT or GPT-2
 ROWS = {1: 10, 128: 1}  # one token, and a short sequence; how often each runs per round
 SMALL = ((576, 144), (1536, 384))  # the feed-forward nets of the shipped recogniser and of MiniLM
 FEW_ROWS = {1: 50, 32: 10}
+MANY_ROWS = 512
+ATTENTION = (1, 12, 197, 64)  # that of ViT-B/16
 REPEATS = 3
 
 
@@ -39,6 +42,10 @@ class Machine:
     """The kernel's name by precision; precisions that do not work on this machine are missing."""
     small: str
     """The name of the float32 kernel of layers with up to a million weights that the chosen one does not take."""
+    many_rows: str
+    """The name of the int8 kernel of layers that process many rows at a time and have no more inputs than outputs."""
+    attention: str
+    """How int8 and bf16 models compute attention without weights: torch, or bf16 if its products are faster."""
     relative: Mapping[str, float] = field(default_factory=dict)
     """By kernel: median time relative to `F.linear` in float32, on one thread (see `_relative_times`)."""
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -51,12 +58,18 @@ class Machine:
             lines.append(f"{precision:5} {kernel}, {ratio:.2f} × the time of torch's float32 product")
         ratio = self.relative.get(self.small, 1.0)
         lines.append(f"small layers in fp32: {self.small}, {ratio:.2f} × the time of torch's product")
+        lines.append(f"many rows in int8: {self.many_rows}; attention of int8 and bf16 models: {self.attention}")
         lines += [f"{name} is not used: {reason}." for name, reason in self.refused.items()]
         return "\n".join(lines)
 
     def kernel(self, precision: str) -> type[PackedKernel] | None:
         """The kernel class of a precision; None is torch's own product."""
         return next((kernel for kernel in KERNELS[precision] if kernel.__name__ == self.chosen.get(precision)), None)
+
+    def int8_kernel(self, *, many_rows: bool = False) -> type[Int8Kernel]:
+        """The int8 kernel class, or that of layers that process many rows and have no more inputs than outputs."""
+        name = self.many_rows if many_rows else self.chosen["int8"]
+        return next(kernel for kernel in (Int8Kernel, OneDNNInt8Kernel) if kernel.__name__ == name)
 
 
 @cache
@@ -112,12 +125,19 @@ def measure(rounds: int = 5) -> Machine:
         chosen["fp32"] = TORCH
     transposed = [_relative_time_of_few_rows(rounds) for _ in range(REPEATS)]
     relative[TransposedKernel.__name__] = median(transposed)
+    int8 = {name: kernel for name, kernel in kernels.items() if isinstance(kernel, Int8Kernel)}
+    several = [_times_of_many_rows(int8, rounds) for _ in range(REPEATS)] if int8 else []
+    many = _always_fastest(several, chosen.get("int8", Int8Kernel.__name__))
+    bf16 = "bf16" in chosen
+    attention = _always_fastest([_times_of_attention(rounds) for _ in range(REPEATS)], TORCH) if bf16 else TORCH
     return Machine(
         processor=processor(),
         threads=torch.get_num_threads(),
         torch=torch.__version__,
         chosen=chosen,
         small=TransposedKernel.__name__ if max(transposed) < 1 else TORCH,
+        many_rows=many,
+        attention=attention,
         relative={name: round(value, 3) for name, value in relative.items()},
         refused=refused,
     )
@@ -148,6 +168,33 @@ def _relative_time_of_few_rows(rounds: int) -> float:
         run = lambda x, _, bias, W=packed: kernel.product(x, W, bias)
         ratios += _ratios({"": run}, shape, rows, often, rounds).values()
     return geometric_mean(ratios)
+
+
+def _times_of_many_rows(kernels: Mapping[str, PackedKernel], rounds: int) -> dict[str, float]:
+    """Time of each int8 kernel on one thread for a layer with GELU and many rows."""
+    weight, bias = torch.randn(OUT, IN, generator=torch.Generator().manual_seed(0)), torch.zeros(OUT)
+    x = torch.randn(MANY_ROWS, IN, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad(), one_thread():
+        layers = {name: kernel.activated("gelu", kernel.pack(weight, bias), bias) for name, kernel in kernels.items()}
+        runs = {name: partial(layer, x) for name, layer in layers.items()}
+        return interleaved(runs, rounds=rounds, clock=time.thread_time)
+
+
+def _times_of_attention(rounds: int) -> dict[str, float]:
+    """Time of torch's fused kernel and of products in bfloat16, on one thread."""
+    Q, K, V = torch.randn(3, *ATTENTION, generator=torch.Generator().manual_seed(0))
+    runs: dict[str, Callable[[], object]] = {
+        TORCH: partial(attend_fused, Q, K, V),
+        "bf16": partial(attend_in_bfloat16, Q, K, V, beta=ATTENTION[-1] ** -0.5),
+    }
+    with torch.no_grad(), one_thread():
+        return interleaved(runs, rounds=rounds, clock=time.thread_time)
+
+
+def _always_fastest(repeats: Sequence[Mapping[str, float]], default: str) -> str:
+    """Return the default, or the alternative that was fastest in every repetition."""
+    best = {min(times, key=times.__getitem__) for times in repeats}
+    return best.pop() if len(best) == 1 else default
 
 
 def _ratios(

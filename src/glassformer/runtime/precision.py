@@ -15,7 +15,7 @@ from glassformer.errors import ConfigError, InputError
 from glassformer.nn.linear import Kernel, Linear
 from glassformer.nn.stack import Stack
 from glassformer.nn.text import WordHead
-from glassformer.runtime.calibration import LENGTH, calibrate, vectors
+from glassformer.runtime.calibration import LENGTH, calibrate, one_by_one, vectors
 from glassformer.runtime.example import example
 from glassformer.runtime.kernels import (
     KERNELS,
@@ -23,6 +23,7 @@ from glassformer.runtime.kernels import (
     BFloat16Kernel,
     HalfKernel,
     Int8Kernel,
+    PackedKernel,
     Scaling,
     TransposedKernel,
 )
@@ -80,9 +81,13 @@ def prepare(model: nn.Module, precision: str = "fp32", run_example: Callable[[],
     kernel = machine().kernel(precision)
     if precision != "fp32":
         model.requires_grad_(False).eval()
+        PackedKernel.fast_attention = machine().attention == "bf16"
+    one_row = one_by_one(model) if precision == "int8" else set()
     for layer in layers(model):
         if (device, dtype) != ("cpu", torch.float32):
             layer.kernel = None
+        elif precision == "int8":
+            layer.kernel = _int8_kernel(layer, layer in one_row)()
         elif kernel is not None and (precision != "fp32" or _weights(layer) >= PACKED_FROM):
             layer.kernel = kernel()
         else:
@@ -105,23 +110,27 @@ def _calibrate(model: nn.Module, run_example: Callable[[], Tensor] | None) -> No
     accurate = here.kernel(min(quick, key=lambda name: here.relative.get(here.chosen[name], 1.0)))
     accurate = AccurateKernel if accurate is BFloat16Kernel else accurate
     half = why_not(HalfKernel) is None
-    kind = here.kernel("int8")
-    assert kind is not None
-    assert issubclass(kind, Int8Kernel)
+    largest_weight = min(here.int8_kernel(many_rows=many).largest_weight() for many in (True, False))
 
-    def kernel(scaling: Scaling | None, one_row: bool) -> Kernel | None:
+    def kernel(layer: Linear | WordHead, scaling: Scaling | None, one_row: bool) -> Kernel | None:
         if scaling is None and one_row and half:
             return HalfKernel()
         if scaling is None:
             return None if accurate is None else accurate()
-        return kind(scaling)
+        return _int8_kernel(layer, one_row)(scaling)
 
     before = kernels_of(model)
     set_kernels(model, [None] * len(before))
     with torch.no_grad():
-        found = calibrate(model, list(layers(model)), run_example, kernel, kind.largest_weight())
+        found = calibrate(model, list(layers(model)), run_example, kernel, largest_weight)
     for layer, one in zip(layers(model), before, strict=True):
         layer.kernel = found.get(layer, one)
+
+
+def _int8_kernel(layer: Linear | WordHead, one_row: bool) -> type[Int8Kernel]:
+    """The int8 kernel of a layer that receives one row at a time in generation, or many."""
+    wide = isinstance(layer, Linear) and layer.in_features <= layer.out_features
+    return machine().int8_kernel(many_rows=wide and not one_row)
 
 
 def _weights(layer: Linear | WordHead) -> int:
