@@ -29,7 +29,7 @@ from glassformer.exercises.plan import Operation, Plan, compute, evaluate_plan
 
 ARITHMETIC = IntervalArithmetic(BITS)  # 4 digits after the point of e^150 need 230 bits
 MOST_WAYS = 40
-WIDEST = 10  # units in the last digit: radius of an uncertain result that a number may follow from
+WIDEST = 3  # units in the last digit: radius of an uncertain result that a number may follow from
 Verdict: TypeAlias = Literal["right", "follows", "rounded", "wrong", "missing"]
 VERDICTS: tuple[Verdict, ...] = ("right", "follows", "rounded", "wrong", "missing")
 Values: TypeAlias = Mapping[str, Matrix[Any]]
