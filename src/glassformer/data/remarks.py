@@ -20,7 +20,7 @@ CHECKED, FILES = 20_000, 100_000  # validation rows that are looked up, and trai
 
 
 def examples(rows: Rows, shown: Callable[[int], str], count: int = 2) -> list[str]:
-    """Return two examples, from the beginning and the middle of the data."""
+    """Return `count` evenly spaced examples: by default one from the beginning and one from the middle."""
     found = []
     for i in spread(len(rows), count):
         try:

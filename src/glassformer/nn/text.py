@@ -66,7 +66,7 @@ class TextStack(Stack):
         )
 
     def cache(self, room: int) -> list[BlockCache]:
-        """Return a cache per block with capacity for `room` positions, or for the window if there is one."""
+        """Return a cache per block: for `room` positions, or with a window for the window − 1 previous ones."""
         if self.config.window is None:
             return super().cache(room)
         return [sliding_cache(self.config.window - 1) for _ in range(self.depth)]
