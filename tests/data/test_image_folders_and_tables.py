@@ -190,7 +190,7 @@ def test_a_format_that_cannot_be_decoded_is_reported(folder: Path) -> None:
 def test_what_is_refused(folder: Path, tmp_path: Path, refused: Any) -> None:
     table = tmp_path / "x.csv"
     table.write_text("image,kind,colour\na.png,1,2\n")
-    says = f"{table} has no column for label, but image, kind, colour: give them with --columns, as in image=image,"
+    says = f"{table} has no column for label among image, kind, colour: give them with --columns, as in image=image,"
     refused(InputError, says, lambda: Images.open(table))
     table.write_text("path,label\n\n\n\n")
     refused(InputError, "3 of 3 cannot be used, most of them because of empty line", lambda: Images.open(table))

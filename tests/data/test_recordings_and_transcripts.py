@@ -139,7 +139,7 @@ def test_what_is_refused(voices: Path, tmp_path: Path, refused: Any) -> None:
     table = tmp_path / "x.tsv"
     refused(InputError, f"there is no {table}: give", lambda: Recordings.open(table))
     table.write_text("path\tspeaker\na.wav\tb\n")
-    says = f"{table} has no column for transcript, but path, speaker: give"
+    says = f"{table} has no column for transcript among path, speaker: give"
     refused(InputError, says, lambda: Recordings.open(table))
     table.write_text("path\tsentence\n")
     refused(InputError, f"{table} has no recordings: give", lambda: Recordings.open(table))

@@ -80,10 +80,10 @@ def test_what_is_refused(tmp_path: Path, refused: Any) -> None:
     path.write_text("\n\n")
     refused(InputError, f"{path} is empty: give", lambda: Pairs.open(path))
     path.write_text("a b\nc d\n")
-    refused(InputError, f"{path} has no column for target, but 0: give a table with", lambda: Pairs.open(path))
+    refused(InputError, f"{path} has no column for target among 0: give a table with", lambda: Pairs.open(path))
     path.write_text("en\tfr\nx\ty\n")
     german = {"source": "en", "target": "de"}
-    refused(InputError, f"{path} has no column de, but en, fr: name", lambda: Pairs.open(path, german))
+    refused(InputError, f"{path} has no column de among en, fr: name", lambda: Pairs.open(path, german))
     refused(ConfigError, "--columns text=en is not a role of this data: name", lambda: Pairs.open(path, {"text": "en"}))
     path.write_text("en\tfr\n")
     refused(InputError, f"{path} has no sentence pairs: give", lambda: Pairs.open(path))

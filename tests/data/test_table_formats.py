@@ -98,7 +98,7 @@ def test_columns_that_are_given(tmp_path: Path, refused: Any) -> None:
     assert read(rows)[0] == {"text": "y", "label": {"toxic": "1", "rude": "0"}}
     assert rows.described() == "columns text=b, label=toxic+rude (not used: a)"
     hint = "give them with --columns, as in text=a,label=toxic+rude"
-    says = f"{path} has no column for label, but a, b, toxic, rude: {hint}"
+    says = f"{path} has no column for label among a, b, toxic, rude: {hint}"
     refused(InputError, says, lambda: open_rows(path, LABELLED))
     refused(
         ConfigError,

@@ -69,5 +69,5 @@ def test_what_is_refused(refused: Any) -> None:
     refused(
         ConfigError, "the special tokens <s>, <s> are not distinct: list", lambda: train(TEXTS, 300, ("<s>", "<s>"))
     )
-    refused(ConfigError, "texts begin or end with <e>: choose", lambda: train(TEXTS, 300, end="<e>"))
+    refused(ConfigError, "begin or end token <e> is not special: choose", lambda: train(TEXTS, 300, end="<e>"))
     refused(InputError, "there is no text to train a tokenizer on: give", lambda: train(["", ""], 300))

@@ -182,7 +182,7 @@ def test_bad_input() -> None:
     reader.feed(torch.zeros(3, 4))
     broken = torch.zeros(2, 4)
     broken[1, 2] = math.nan
-    with pytest.raises(InputError, match="frame 4 has no probabilities"):
+    with pytest.raises(InputError, match="the logits of frame 4 are NaN"):
         reader.feed(broken)
 
 

@@ -271,7 +271,7 @@ def test_every_image_model_checks_its_images_alike(make: Callable[[], nn.Module]
     refused(ShapeError, channels, lambda: model(images[:, :1]))
     refused(ShapeError, "images have shape (3, 8, 8): give (batch, 3, height, width)", lambda: model(images[0]))
     refused(ShapeError, "images have shape (2, 3, 0, 8): give (batch, 3", lambda: model(images[:, :, :0]))
-    real = "pixels are uint8: give real numbers, scaled as the model was trained"
+    real = "images have dtype uint8: give floating-point pixels, scaled as in training"
     refused(InputError, real, lambda: model(images.to(torch.uint8)))
 
 

@@ -371,7 +371,7 @@ def test_he_is_torchs() -> None:
         (lambda: Tokens(vocabulary=5).check(torch.zeros(3, 0, dtype=torch.long)), ShapeError, "at least one position"),
         (lambda: Tokens(vocabulary=5).check(torch.tensor([[1, 5]])), InputError, "token id 5 .*: use 0 to 4"),
         (lambda: Tokens(vocabulary=5).check(torch.tensor([[1, -1]])), InputError, "token id -1"),
-        (lambda: Tokens(vocabulary=5).check(torch.zeros(1, 2)), InputError, "token ids are float32: give int64"),
+        (lambda: Tokens(vocabulary=5).check(torch.zeros(1, 2)), InputError, "token ids have dtype float32: give int64"),
         (lambda: Frames(features=4).check(torch.zeros(1, 2, 3)), ShapeError, r"\(1, 2, 3\): give \(batch, frames, 4\)"),
         (lambda: check_real(torch.ones(1, 2), torch.zeros(1, 2)), MaskError, "has dtype float32: give booleans"),
         (lambda: check_real(torch.ones(1, 3).bool(), torch.zeros(1, 2)), MaskError, r"\(1, 3\) does not fit"),

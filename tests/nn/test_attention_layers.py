@@ -345,7 +345,7 @@ def test_configs_that_describe_no_layer(refused) -> None:  # type: ignore[no-unt
         "4 query heads cannot share 3 key/value heads evenly: choose key/value heads that divide 4 (1, 2, 4)",
         lambda: heads(8, 4, kv_heads=3),
     )
-    refused(ConfigError, "biases are 'qx': name them by the letters q, k, v, o", lambda: heads(8, 4, biases="qx"))
+    refused(ConfigError, "biases are 'qx': list projections by their letters", lambda: heads(8, 4, biases="qx"))
     refused(ConfigError, "dropout is 1.0: choose a probability", lambda: heads(8, 4, dropout=1.0))
 
 

@@ -194,10 +194,10 @@ def test_blocks_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     dropout = "dropout is -0.1: choose a probability from 0 up to, not including, 1"
     refused(ConfigError, dropout, lambda: BlockConfig(attention=heads(8, 2), ffn=ffn, dropout=-0.1))
     X = torch.zeros(1, 3, 12)
-    without = "cross-attention needs a memory: give it the encoder's output"
+    without = "cross-attention needs a memory: pass the encoder's output as memory"
     for cache in (None, static_cache(3)):
         refused(InputError, without, lambda cache=cache: build_blocks("pre", "relu", cross=True)(X, cache=cache))
-    needless = "a memory was given to a block without cross-attention: give its config cross=heads(…)"
+    needless = "a block without cross-attention was given a memory: set cross=heads(…) in its config"
     refused(InputError, needless, lambda: build_blocks("pre", "relu")(X, memory=X))
 
 
@@ -492,5 +492,5 @@ def test_norm_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
         refused(ShapeError, width, lambda norm=norm: norm(torch.zeros(2, 3)))
     refused(ConfigError, "there is no norm 'batch': choose layer or rms", lambda: NormConfig(kind="batch"))  # type: ignore[arg-type]
     for eps in (-1.0, float("nan")):
-        text = f"the norm's eps is {eps}: choose a small number such as 1e-5"
+        text = f"eps must be at least 0, got {eps}: choose a small number such as 1e-5"
         refused(ConfigError, text, lambda eps=eps: NormConfig(eps=eps))

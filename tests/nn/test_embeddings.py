@@ -85,7 +85,7 @@ def test_tokens_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-d
         lambda: embed(known, None, torch.tensor([[0]])),
     )
     refused(ShapeError, "tokens have shape (2,): give (batch, tokens)", lambda: embed(torch.tensor([1, 2])))
-    refused(InputError, "tokens are float32: give int64 or int32", lambda: embed(torch.tensor([[1.0]])))
+    refused(InputError, "tokens have dtype float32: give int64 or int32", lambda: embed(torch.tensor([[1.0]])))
     refused(
         ConfigError,
         "segments were given to a model without segment embeddings: leave them out, or set segments in its config",
@@ -149,7 +149,7 @@ def test_images_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-d
         lambda: PatchEmbedding((0, 4), 3, 8),
     )
     bytes_ = torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
-    refused(InputError, "pixels are uint8: give real numbers, scaled as the model was trained", lambda: embed(bytes_))
+    refused(InputError, "images have dtype uint8: give floating-point pixels", lambda: embed(bytes_))
 
 
 def table(rows: int, width: int) -> Tensor:

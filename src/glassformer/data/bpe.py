@@ -84,4 +84,4 @@ def _check(vocabulary: int, specials: Sequence[str], begin: str | None, end: str
         raise ConfigError(f"the special tokens {', '.join(specials)} are not distinct", "list each once")
     for token in (begin, end):
         if token is not None and token not in specials:
-            raise ConfigError(f"texts begin or end with {token}", f"choose one of the specials: {', '.join(specials)}")
+            raise ConfigError(f"begin or end token {token} is not special", f"choose one of {', '.join(specials)}")

@@ -131,7 +131,7 @@ def choose(
         if len(names) < len(roles):
             hint = f"give a table with the columns {' and '.join(roles)}"
             hint += ", or two files with corresponding lines as corpus.en,corpus.fr" * ("source" in roles)
-        raise InputError(f"{where} has no column for {' and '.join(missing)}, but {has}", hint)
+        raise InputError(f"{where} has no column for {' and '.join(missing)} among {has}", hint)
     return {role: found[role] for role in wanted if role in found}
 
 
@@ -151,7 +151,7 @@ def _named(role: str, text: str, names: Sequence[str], where: str) -> tuple[str,
     for name in chosen:
         if normal(name) not in own:
             raise InputError(
-                f"{where} has no column {name}, but {', '.join(names)[:80] or 'nothing'}", f"name one of them as {role}"
+                f"{where} has no column {name} among {', '.join(names)[:80] or 'nothing'}", f"name one as {role}"
             )
     return tuple(name if name in names else own[normal(name)] for name in chosen)
 

@@ -189,10 +189,10 @@ class Images(RowDataset):
 
 
 def _unusable(rows: Rows, files: Mapping[int, str]) -> dict[int, Fault]:
-    """Return the rows whose file is missing or has no header of an image, to leave them out before training starts.
+    """Return the rows whose file is missing or lacks an image header, to leave them out before training starts.
 
-    `files` are the file names by row. The headers of HEADERS files, evenly spaced, are read; a file that ends early is
-    found when it is used. If more than half of the files are unusable, InputError is raised.
+    `files` are the file names by row. The headers of HEADERS files, evenly spaced, are read; a truncated file is
+    noticed when it is read. If more than half of the files are unusable, InputError is raised.
     """
     from PIL.Image import open as open_header
 
@@ -200,7 +200,7 @@ def _unusable(rows: Rows, files: Mapping[int, str]) -> dict[int, Fault]:
     listed = list(files)
     checked = {listed[k] for k in spread(len(listed), HEADERS)}
     for i, file in files.items():
-        if isinstance(rows.reader, ClassFolders):  # whose files are those that are there
+        if isinstance(rows.reader, ClassFolders):  # this reader lists existing files only
             path: Path | None = rows.root / file
         else:
             path = rows.locate(file, "image")

@@ -45,7 +45,7 @@ class LabelledTexts(RowDataset):
         problem: Problem | None = None,
         labels: Sequence[str] | None = None,
     ) -> LabelledTexts:
-        """Open texts with labels. The problem is that of the labels unless it is given; `labels` are known classes.
+        """Open texts with labels. `problem` is inferred from them unless it is given; `labels` are known classes.
 
         Lists, several columns of 0 and 1, or labels such as `toxic,rude` beside `toxic` and `rude` are multi-label, and
         a text without a label has none of them; numbers with decimals, or very many different ones, are a regression;
@@ -156,7 +156,7 @@ def _unlike(value: str | tuple[str, ...], problem: Problem | None, labels: Seque
 
 
 def _label(value: Any, problem: Problem | None) -> str | tuple[str, ...]:
-    """Return a label as text, or several of them: of a list, of columns of 0 and 1, or of a text if asked for."""
+    """Return a label as text, or several: from a list, columns of 0 and 1, or, if `problem` is multi-label, a text."""
     if isinstance(value, dict):
         return tuple(name for name, flag in value.items() if _flag(flag))
     if isinstance(value, list | tuple):

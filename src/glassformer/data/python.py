@@ -15,7 +15,7 @@ EXAMPLES = "give examples such as (image, label), (text, label), (source, target
 
 
 class Indexed:
-    """A map-style dataset, whose examples are read on demand: those of tuples have the columns 0, 1, …"""
+    """A map-style dataset, read on demand. Examples that are tuples have the columns 0, 1, …"""
 
     def __init__(self, data: Any) -> None:
         self.data = data
@@ -46,7 +46,7 @@ class Indexed:
 def reader_of(data: Any) -> Reader:
     """Return the rows of a Python object.
 
-    Of a DataLoader its dataset is used: batches are drawn by seed and step, so that a run can be resumed. An iterable
+    For a DataLoader, its dataset is used: batches are drawn by seed and step, so that a run can be resumed. An iterable
     without a length is read once and kept in memory.
     """
     from torch.utils.data import DataLoader, IterableDataset

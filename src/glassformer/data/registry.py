@@ -185,7 +185,7 @@ def _alone(name: str, say: Say) -> Iterator[None]:
             lock.acquire()
     except OSError as error:
         fact = f"{cache()} cannot be written ({error.strerror})"
-        raise InputError(fact, "set GLASSFORMER_DATA to a folder") from None
+        raise InputError(fact, "set GLASSFORMER_DATA to a writable folder") from None
     try:
         yield
     finally:

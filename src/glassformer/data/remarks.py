@@ -1,4 +1,4 @@
-"""What was understood of a dataset, to read before training: columns, classes, examples, and what looks wrong."""
+"""The summary of a dataset shown before training: columns, classes, examples, and warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECKED, FILES = 20_000, 100_000  # validation rows that are looked up, and trai
 
 
 def examples(rows: Rows, shown: Callable[[int], str], count: int = 2) -> list[str]:
-    """Return two examples, from the beginning and the middle of the data."""
+    """Return `count` evenly spaced examples: by default one from the beginning and one from the middle."""
     found = []
     for i in spread(len(rows), count):
         try:
@@ -89,8 +89,8 @@ def duplicate_texts(train: Callable[[int], str], n: int, val: Callable[[int], st
 
 
 def duplicate_files(train: Images | Recordings, val: Images | Recordings, what: str) -> list[str]:
-    """Warn about validation files with the content of a training file. Only files of equal size are read; of data
-    that contains the bytes of its files, CHECKED rows are."""
+    """Warn about validation files with the content of a training file. Only files of equal size are read; if the data
+    contains the bytes of its files, CHECKED rows are read."""
     ours, theirs = _by_size(train, FILES), _by_size(val, CHECKED)
     common = ours.keys() & theirs.keys()
     seen = {_digest(_bytes(file)) for size in common for file in ours[size].values()}

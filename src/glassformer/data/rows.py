@@ -70,7 +70,7 @@ class Rows:
         return Rows(self.reader, self.columns, self.index[rows], Faults(), self.root, self.split)
 
     def without(self, unusable: Mapping[int, Fault]) -> Rows:
-        """Return the rows that are left, with those that are left out among the faults."""
+        """Return the rows without the unusable ones, which are added to the faults."""
         for fault in unusable.values():
             self.faults.note(fault)
         rest = np.setdiff1d(np.arange(len(self)), np.fromiter(unusable, np.int64, len(unusable)))
@@ -176,7 +176,7 @@ class RowDataset:
 
 
 class _Guess:
-    """Columns with unusual names: the one whose values are files, repeat like labels, or are the longest texts."""
+    """Guesses a column with an unusual name by its values: files, repeated labels, or the longest texts."""
 
     def __init__(self, reader: Reader, roles: Sequence[str], root: Path, split: str) -> None:
         self.rows, self.roles, self.root, self.split = reader.sample(), roles, root, split
@@ -201,7 +201,7 @@ class _Guess:
         return left[0] if role in ("source", "target") and len(left) <= 2 else None
 
     def flags(self) -> list[str]:
-        """Return the columns that hold only 0 and 1, and both of them."""
+        """Return the columns that hold 0 and 1, both of them and nothing else."""
         names = self.rows[0] if self.rows else ()
         return [name for name in names if {str(row.get(name)) for row in self.rows} == {"0", "1"}]
 

@@ -23,7 +23,7 @@ from glassformer.data.tables import LONGEST, ListTable, Values, parse_object
 from glassformer.data.webdataset import COLUMNS, FILES, LARGEST, split_name, values_of_text
 from glassformer.errors import InputError
 
-ROWS, BYTES = 4096, 1 << 28  # of a window: whichever is reached first
+ROWS, BYTES = 4096, 1 << 28  # limits of a window; the one that is reached first applies
 UNKNOWN_CLASS = "class that the validation data does not have"
 STANDARD_INPUT = ("-", "/dev/stdin")
 BLOCK = tarfile.BLOCKSIZE
@@ -43,7 +43,7 @@ class Window(ListTable):
 
 
 def is_later_window(data: Any) -> bool:
-    """Return whether data continues a stream: then the run judges whether too many of its rows are unusable."""
+    """Return whether data is a later window of a stream; too many unusable rows are then judged over the whole run."""
     return isinstance(data, Window) and data.number > 0
 
 
@@ -72,7 +72,7 @@ class Stream:
         self.seen, self.broken = 0, ""
 
     def window(self, number: int) -> Window | None:
-        """Return a window, reading past those before it; None if the stream ends before it."""
+        """Return window `number`, skipping those before it; None if the stream ends first."""
         window = self._next() if self._window is None else self._window
         if number < window.number:
             raise InputError(f"window {number} of a stream has passed", "read a stream forward only")

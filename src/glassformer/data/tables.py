@@ -1,6 +1,6 @@
-"""Tables as people have them: CSV, TSV, JSON Lines, JSON, Parquet and Arrow, read row by row with named columns.
+"""Tables in common formats: CSV, TSV, JSON Lines, JSON, Parquet and Arrow, read row by row with named columns.
 
-Of text files only the positions of the rows are held in memory; Arrow files are memory-mapped.
+For text files, only the positions of the rows are held in memory; Arrow files are memory-mapped.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from glassformer.errors import InputError
 Values = Mapping[str, Any]  # column name → value
 DELIMITED = (".csv", ".tsv", ".tab", ".psv")
 SUFFIXES = (*DELIMITED, ".jsonl", ".ndjson", ".json", ".parquet", ".arrow")
-LONGEST = 1 << 24  # bytes of one row
+LONGEST = 1 << 24  # maximum bytes of one row
 SAMPLE = 200  # rows that delimiter, header and columns are guessed from
-FIELD = csv.field_size_limit()  # characters of a CSV field in quotes
+FIELD = csv.field_size_limit()  # maximum characters of a quoted CSV field
 PROBE = 4096  # bytes after the first line that are looked at
-JSON_LIMIT = 1 << 30  # bytes of a .json file, which is read as a whole; JSON Lines have no limit
+JSON_LIMIT = 1 << 30  # maximum bytes of a .json file, which is read as a whole; JSON Lines have no limit
 CHANGED = "row that changed since the file was opened"
 
 
@@ -56,7 +56,7 @@ class Reader(Protocol):
 
 
 def open_table(path: Path, roles: Sequence[str], given: Mapping[str, str] | None = None) -> Reader:
-    """Open a table. What its columns are needed for, and their names if they are given, tell a header from data."""
+    """Open a table. `roles`, what its columns are needed for, and the `given` names tell a header from data."""
     suffix = path.suffix.lower()
     if not path.is_file():
         raise InputError(f"there is no {path}", "give a file that exists")
@@ -80,7 +80,7 @@ def open_table(path: Path, roles: Sequence[str], given: Mapping[str, str] | None
 class Delimited:
     """CSV, TSV or any other delimiter. The first line is a header if it names columns.
 
-    Quotes are those of CSV with commas and semicolons. With tabs and bars they belong to the text, as in Common Voice
+    With commas and semicolons, quotes are CSV quotes. With tabs and bars they belong to the text, as in Common Voice
     and LJSpeech, unless a whole field is quoted with its inner quotes doubled, as pandas writes it.
     """
 
@@ -339,7 +339,7 @@ FILE = {"bytes", "path", "array", "sampling_rate"}  # keys of an image or a reco
 
 
 def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """{"translation": {"en": …, "fr": …}} has the columns translation.en and translation.fr; images and audio as in
+    """Flatten {"translation": {"en": …, "fr": …}} to columns translation.en and translation.fr; images and audio as in
     Hugging Face's datasets stay whole."""
     found: dict[str, Any] = {}
     for name, value in row.items():

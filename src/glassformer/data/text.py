@@ -171,7 +171,7 @@ class Blocks:
     """Row i is tokens[i · length : (i+1) · length + 1]: the inputs and, shifted by one, their targets.
 
     `tokens` and `bytes` count the whole text: nats per token × tokens / bytes / ln 2 are bits per byte. The ids are
-    those of a memory-mapped file, or in memory (`of`).
+    memory-mapped from a file, or held in memory (`of`).
     """
 
     def __init__(
@@ -183,7 +183,7 @@ class Blocks:
 
     @classmethod
     def of(cls, lines: Lines, tokenizer: Any, length: int) -> Blocks:
-        """Tokenize lines into blocks in memory: those of a stream, of which nothing is kept on the disk."""
+        """Tokenize lines into blocks in memory, for a stream, of which nothing is written to disk."""
         texts = list(lines.pieces())
         encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         ids = np.array([i for one in encoded for i in one.ids], dtype=np.uint32)
@@ -234,7 +234,7 @@ def blocks(text: Text, tokenizer: Any, length: int, cache: str | Path, *, end: s
         raise InputError(f"block length must be at least 1, got {length}", "choose at least 1")
     last = None if end is None else tokenizer.token_to_id(end)
     if end is not None and last is None:
-        raise InputError(f"the tokenizer has no token {end}", "end files with one that it has")
+        raise InputError(f"the tokenizer has no token {end}", "choose an end token that it has")
     folder, key = Path(cache), _key(text, tokenizer, end)
     card, path = folder / f"{key}.json", folder / f"{key}.ids"
     kind = "uint16" if max(tokenizer.get_vocab().values()) < 1 << 16 else "uint32"  # ids may have gaps

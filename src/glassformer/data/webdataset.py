@@ -58,7 +58,8 @@ def shards_of(folder: Path) -> list[Path]:
 def matching(pattern: str) -> list[Path]:
     """Return the files that a pattern names, such as `train-{0000..0147}.tar`, `{a,b}.csv` or `train-*.parquet`.
 
-    [] if it is none. Braces name files that must exist, in their order; `*`, `?` and `[…]` those that do, sorted.
+    Return [] for a name that is no pattern. Files named by braces must exist and keep their order; `*`, `?` and `[…]`
+    match existing files, sorted.
     """
     if not any(mark in pattern for mark in "{*?["):
         return []

@@ -30,7 +30,7 @@ class BeamSettings(NamedTuple):
     """Width, length penalty and stopping rule of a beam search.
 
     `early_stopping`: True stops at `width` finished answers; False stops when the best open hypothesis, were it to end
-    now, would not be among them; "never" stops when it could not be even at the length that suits it best.
+    now, would not be among them; "never" stops when it could not be even at its most favourable length.
     """
 
     width: int
@@ -55,8 +55,8 @@ class BeamSearch:
     def advance(self, best: Sequence[tuple[Sequence[float], Sequence[int]]]) -> list[tuple[int, int]]:
         """Take the best log p and tokens of each beam; return (beam, token) for each open hypothesis, [] at the end.
 
-        Each end token may take up to `width` of the candidates, so that many extra candidates are kept to leave enough
-        hypotheses to continue. Only an ending among the best `width` candidates counts.
+        Each end token may take up to `width` candidates; as many extra ones are kept, so that enough hypotheses remain
+        open. An answer that ends counts only if it is among the best `width` candidates.
         """
         width = self.rule.width
         candidates = [
@@ -111,8 +111,8 @@ def beam_search(
 ) -> list[list[Answer]]:
     """Return up to `num_beams` answers for each prompt, best first.
 
-    `logprobs` are the values summed by the search, after the repetition penalty if there is one. `renormalize`
-    renormalizes the probabilities to sum to 1 after the constraints are applied.
+    `logprobs` are the values summed by the search, after the repetition penalty if there is one. With `renormalize`,
+    probabilities are rescaled to sum to 1 after the constraints are applied.
     """
     if not 1 <= num_beams <= MOST_BEAMS:
         raise ConfigError(f"num_beams is {num_beams}", f"choose 1 to {MOST_BEAMS}")

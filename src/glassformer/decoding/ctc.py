@@ -53,7 +53,8 @@ def log_probabilities(logits: Tensor, blank: int, first: int) -> Tensor:
         )
     wrong = (logits.isnan() | logits.isposinf()).any(-1) | logits.isneginf().all(-1)
     if wrong.any():
-        raise InputError(f"frame {first + int(wrong.nonzero()[0])} has no probabilities", "look for NaN in the model")
+        fact = f"the logits of frame {first + int(wrong.nonzero()[0])} are NaN, +∞ or all −∞"
+        raise InputError(fact, "check the model's output")
     return logits.detach().to("cpu", torch.float64).log_softmax(-1)
 
 
@@ -86,7 +87,10 @@ class CTCGreedy:
 
 
 class Path(NamedTuple):
-    """Total log-probability of a prefix's alignments with one kind of last frame; the best one and its token frames."""
+    """The alignments of a prefix that end in the blank, or in its last token.
+
+    `total` is their log-probability, `best` that of the best one, and `frames` are where its tokens begin.
+    """
 
     total: float = -math.inf
     best: float = -math.inf

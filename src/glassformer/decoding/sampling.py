@@ -1,7 +1,8 @@
 """p = softargmax(logits / T), restricted to the most likely tokens: sampling of the next token.
 
 Top-k: Fan, Lewis, Dauphin 2018; top-p: Holtzman et al. 2020; min-p: Nguyen et al. 2024; repetition penalty: Keskar et
-al. 2019. They are applied in this order: penalty, banned tokens, temperature, top-k, top-p, min-p.
+al. 2019. They are applied in this order: penalty, banned tokens, constraints and processors, temperature, top-k, top-p,
+min-p.
 """
 
 from __future__ import annotations

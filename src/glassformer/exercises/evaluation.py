@@ -169,7 +169,7 @@ class _Evaluator:
     def call(self, function: str, arguments: list[Value]) -> Value:
         a = self.arithmetic
         if not arguments:
-            raise Unevaluated(f"{function} of nothing")
+            raise Unevaluated(f"{function} has no argument")
         first = arguments[0]
         if len(arguments) == 1 and (one := self.function(function)) is not None:
             return cellwise(first, one)
@@ -292,7 +292,7 @@ def single(value: Value, what: str) -> Any:
     """Return a value that must be a single number."""
     if isinstance(value, Matrix):
         if value.shape != (1, 1):
-            raise Mismatch(f"{what} of a matrix")
+            raise Mismatch(f"{what} needs a number, not a matrix")
         return value[0, 0]
     return value
 

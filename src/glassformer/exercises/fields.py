@@ -40,7 +40,7 @@ def to_number(value: object) -> Exact:
 
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Exact:
-    """Parse a number. An exercise is solved again after each edit, and all but one of its numbers are the same."""
+    """Parse a number; cached, because after an edit all numbers of an exercise but one are the same."""
     result: Exact = evaluate_expression(parse(text), EXACT)
     return result
 

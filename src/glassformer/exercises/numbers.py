@@ -1,4 +1,4 @@
-"""Exact numbers: rationals, roots, exponentials, their sums and quotients, and bases known only by enclosure.
+"""Exact numbers: rationals, roots, exponentials, their sums and quotients, and factors known only by an interval.
 
 `Exact` is Σ c·√n·e^s·Π b^p in the canonical form of `ring`, so √12 = 2√3 and 1/√3 = √3/3 are equal as dictionaries, and
 e^s/Σ e^s keeps its denominator readable. Equality of roots, exponentials and their quotients is decided; where sines or
@@ -159,18 +159,18 @@ class Exact:
         return not any(atoms for _, _, atoms in self.terms)
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """Return the terms alone: a cached ball cannot be pickled, and a hash belongs to its process."""
+        """Return the terms alone: a cached interval cannot be pickled, and a hash belongs to its process."""
         return None, {"terms": self.terms, "_ball": None, "_hash": None}
 
     def ball_at(self, bits: int) -> arb:
-        """Return a ball computed with `bits` of working precision."""
+        """Return an interval (an Arb ball) computed with `bits` of working precision."""
         if self._ball is None or self._ball[0] != bits:
             with ctx.workprec(bits):
                 self._ball = (bits, ring.enclose(self.terms))
         return self._ball[1]
 
     def ball(self, digits: int = 20) -> arb:
-        """Return an enclosure of relative width below 10^-digits."""
+        """Return an interval of relative width below 10^-digits."""
         return rounding.ball(self, digits)
 
     def decimal(self, places: int) -> str:

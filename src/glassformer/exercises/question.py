@@ -1,4 +1,4 @@
-"""The question of an exercise: its text, and everything else that one needs to know to solve it with what is given."""
+"""The question of an exercise: its text, and the conventions needed to solve it from what is given."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Base:
         )
 
     def enclose(self) -> arb:
-        """Return a ball at the working precision; cached, as many numbers share one denominator."""
+        """Return an interval (an Arb ball) at the working precision; cached, as many numbers share one denominator."""
         if self._ball is None or self._ball[0] != ctx.prec:
             x = enclose(self.argument)
             match self.kind:
@@ -107,7 +107,7 @@ def _power_of_e(s: Exponent, bits: int) -> arb:
 
 
 def enclose(terms: Terms) -> arb:
-    """Return a ball around the sum, at the working precision."""
+    """Return an interval (an Arb ball) that contains the sum, at the working precision."""
     value = arb(0)
     for (n, s, atoms), c in terms.items():
         term = arb(c)

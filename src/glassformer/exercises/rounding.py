@@ -1,6 +1,6 @@
-"""From enclosures to digits: correctly rounded decimals, floats and signs of any number that can enclose itself.
+"""From intervals to digits: correctly rounded decimals, floats and signs of any number that gives intervals of itself.
 
-A number provides a ball [m ± r] at any working precision; precision is doubled until the ball decides the question.
+A number provides an interval [m ± r] (an Arb ball) at any precision, which is doubled until it decides the question.
 Where that never terminates (a tie, a zero), the exact form decides it: `rational()` and `is_zero()`.
 """
 
@@ -32,7 +32,7 @@ def _bits(wanted: int) -> int:
 
 
 def ball(x: Enclosable, digits: int) -> arb:
-    """Return an enclosure whose relative width is below 10^-digits (exactly 0 for zero)."""
+    """Return an interval whose relative width is below 10^-digits (exactly 0 for zero)."""
     wanted = int(digits * 3.33) + 4
     bits = _bits(wanted + 32)
     while True:
@@ -63,7 +63,7 @@ def sign(x: Enclosable) -> int:
 
 
 def nearest_float(x: Enclosable) -> float:
-    """Return the float64 nearest to x: both ends of a tight enough ball round to it."""
+    """Return the float64 nearest to x: both ends of a tight enough interval round to it."""
     q = x.rational()
     if q is not None:
         p, r = int(q.p), int(q.q)

@@ -22,7 +22,7 @@ from glassformer.nn.tap import Tap, active
 
 
 class Turn(NamedTuple):
-    """Rotary angles of the queries and of the keys."""
+    """Cosines and sines of the rotary angles of queries and keys, and the layout of the rotated pairs."""
 
     cos: Tensor
     sin: Tensor
@@ -69,7 +69,7 @@ class AttentionConfig:
                 f"choose key/value heads that divide {self.heads} ({_divisors(self.heads)})",
             )
         if set(self.biases) - set("qkvo"):
-            raise ConfigError(f"biases are {self.biases!r}", "name them by the letters q, k, v, o")
+            raise ConfigError(f"biases are {self.biases!r}", "list projections by their letters q, k, v, o")
         require_dropout(self.dropout)
 
 

@@ -24,7 +24,10 @@ NO_VIEW = View()
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig:
-    """Configuration of a block. `cross` is attention to a memory; `gain` is the initial LayerScale of each branch."""
+    """Configuration of a block. `cross` is attention to a memory; `gain` is the initial LayerScale of each branch.
+
+    `place`: norms before each branch ("pre"), or after adding it ("post").
+    """
 
     attention: AttentionConfig
     ffn: FeedForwardConfig
@@ -127,6 +130,6 @@ class Block(nn.Module):
 
     def _require_memory(self, memory: Tensor | None, past: LayerCache | None) -> None:
         if self.config.cross is None and memory is not None:
-            raise InputError("a memory was given to a block without cross-attention", "give its config cross=heads(…)")
+            raise InputError("a block without cross-attention was given a memory", "set cross=heads(…) in its config")
         if self.config.cross is not None and memory is None and not (past is not None and past.complete):
-            raise InputError("cross-attention needs a memory", "give it the encoder's output")
+            raise InputError("cross-attention needs a memory", "pass the encoder's output as memory")

@@ -84,14 +84,14 @@ def _require_known(what: str, tokens: Tensor, table: Embedding) -> None:
 def require_ids(what: str, ids: Tensor, count: int) -> None:
     """Check that ids are integers from 0 up to, not including, `count`."""
     if ids.dtype not in (torch.int32, torch.int64):
-        raise InputError(f"{what}s are {str(ids.dtype).removeprefix('torch.')}", "give int64 or int32")
+        raise InputError(f"{what}s have dtype {str(ids.dtype).removeprefix('torch.')}", "give int64 or int32")
     if has_values(ids) and ids.numel() and (int(ids.min()) < 0 or int(ids.max()) >= count):
         outside = int(ids[(ids < 0) | (ids >= count)][0])
         raise InputError(f"{what} {outside} is outside the vocabulary of {count}", f"use 0 to {count - 1}")
 
 
 def require_images(images: Tensor, channels: int) -> None:
-    """Check that images are real numbers (batch, channels, height, width)."""
+    """Check that images are floating-point tensors (batch, channels, height, width)."""
     if images.dim() != 4 or 0 in images.shape[2:]:
         raise ShapeError(f"images have shape {tuple(images.shape)}", f"give (batch, {channels}, height, width)")
     if images.shape[1] != channels:
@@ -101,7 +101,7 @@ def require_images(images: Tensor, channels: int) -> None:
         )
     if not images.is_floating_point():
         kind = str(images.dtype).removeprefix("torch.")
-        raise InputError(f"pixels are {kind}", "give real numbers, scaled as the model was trained")
+        raise InputError(f"images have dtype {kind}", "give floating-point pixels, scaled as in training")
 
 
 def patches(image: Float[Tensor, "b c H W"], size: tuple[int, int]) -> Float[Tensor, "b n k"]:

@@ -37,7 +37,7 @@ def require_finite(Y: Tensor, model: nn.Module) -> Tensor:
     require_finite_weights(model)
     raise InputError(
         f"the output of {type(model).__name__} is not finite although every weight is",
-        "look for an input that is not finite, or too large for its number type",
+        "look for an input that is not finite, or too large for its dtype",
     )
 
 

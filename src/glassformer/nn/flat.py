@@ -1,8 +1,8 @@
 """A forward pass through the blocks of a stack in flat functions instead of module calls.
 
 For short inputs the arithmetic of a block takes less time than the calls of its modules, taps and checks. `FlatStack`
-does the same arithmetic with the weights that the layers' kernels have packed. Watchers of Q, K, V, S, A and H are
-served on the way; a block with any other watcher, with an editor or with a hook runs as a module.
+does the same arithmetic with the weights that the layers' kernels have packed. It calls watchers of Q, K, V, S, A and
+H; a block with any other watcher, an editor or a hook runs as a module.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from glassformer.nn.stack import Stack
 
 Function = Callable[[Tensor], Tensor]
-# Rows of activations that are computed at a time. More of them no longer fit the caches, and freshly mapped memory
-# costs as much as the products.
+# Rows of activations computed at a time. More would not fit into the CPU caches, and newly mapped memory costs as much
+# time as the matrix products.
 ROWS = 1024
-# Weights of layers with the same input that are copied to make one product of them; large ones gain nothing.
+# Layers with the same input are copied into one matrix up to this many weights in total; larger ones gain nothing.
 JOINED = 2**19
-# Keys of all sequences and heads from which the fused kernel is slower for one query than two products.
+# Keys, over all sequences and heads, from which two products are faster than the fused kernel for one query.
 MANY_KEYS = 2048
-# Queries from which attention in bfloat16 is faster than in float32, where bfloat16 is.
+# Queries from which attention in bfloat16 is faster than in float32, on CPUs where bfloat16 is faster at all.
 MANY_QUERIES = 96
-# What every operator does for autograd even when no gradient is recorded.
+# Dispatch keys of the work that every operator does for autograd even when no gradient is recorded.
 AUTOGRAD = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU).add(torch._C.DispatchKey.ADInplaceOrView)
 _KEPT: WeakKeyDictionary[Stack, FlatStack] = WeakKeyDictionary()
 
@@ -86,7 +86,7 @@ def can_run_flat(stack: Stack, X: Tensor, view: View) -> bool:
 
 
 class FlatStack:
-    """The blocks of a stack as functions on rows (b·t, m), with weights packed as the layers' kernels have them."""
+    """The blocks of a stack as functions on rows (b·t, m), with the weights as the layers' kernels pack them."""
 
     def __init__(self, blocks: Iterable[Block]) -> None:
         self.blocks = list(blocks)
@@ -96,11 +96,11 @@ class FlatStack:
         self.layers = [module for module in modules if isinstance(module, Linear)]
         self.runs: list[FlatBlock] = []
         self.state: tuple[list[Any], ...] = ()
-        self.counted: list[Tensor] = []  # weights whose changes in place torch counts
+        self.counted: list[Tensor] = []  # weights whose in-place changes torch counts
         self.versions: list[int] = []
 
     def usable(self, X: Tensor, memory: Tensor | None, cache: list[BlockCache] | None) -> bool:
-        """Whether the blocks and caches are of the usual kinds. Weights that have changed are packed again."""
+        """Whether blocks and caches are of the supported kinds. Repacks weights that have changed."""
         if not self.supported:
             return False
         weights = [weight for part in self.weights for weight in part if weight is not None]
@@ -252,7 +252,7 @@ def heads(
     watched: bool,
     projected: bool = False,
 ) -> Tensor:
-    """[H¹ … Hʰ] as rows (b·t, h·e). New keys and values are appended to the cache; watchers receive what they read."""
+    """[H¹ … Hʰ] as rows (b·t, h·e). New keys and values are appended to the cache; watchers are called."""
     if watched:
         layer.Q(Q)
         if not projected:
@@ -387,7 +387,7 @@ def feed_forward(block: Block) -> Function:
 
 
 def _supported(block: Block) -> bool:
-    """Whether the block has the usual layers, and heads that the fused kernel takes as they are."""
+    """Whether the block has standard layers only, and heads that the fused kernel accepts."""
     parts = [block.attention, *([block.cross] if block.config.cross is not None else [])]
     usual = all(type(module).forward is Linear.forward for module in block.modules() if isinstance(module, Linear))
     plain = all(one.config.key_width == one.config.value_width and one.config.beta > 0 for one in parts)
@@ -397,7 +397,7 @@ def _supported(block: Block) -> bool:
 
 
 def merge_view(view: View, X: Tensor, s: int) -> Seen:
-    """Check mask and bias of a view over s keys once, and merge them to one bias on the scores of four dimensions."""
+    """Check the mask and bias of a view over s keys, and merge them into one bias on the scores with four axes."""
     b, t = X.shape[:2]
     mask, bias, causal = view.mask, view.bias, view.causal and t > 1
     few = 0 < s < FEW_KEYS  # without a bias the kernel would mistake a row of NaN for a masked one
@@ -417,7 +417,7 @@ def merge_view(view: View, X: Tensor, s: int) -> Seen:
 
 
 def _whole_heads(turn: Turn) -> Turn:
-    """cos and sin for whole heads, so that x cos + swapped(x) sin rotates: sin has its sign."""
+    """Expand cos and sin to whole heads, with the signs in sin, so that the rotation is x cos + swapped(x) sin."""
     cos, sin, layout = turn
     if cos.dim() == 3:  # batched positions: (b, t, half) → (b, 1, t, half)
         cos, sin = cos[:, None], sin[:, None]

@@ -39,10 +39,10 @@ class FrameConfig:
         pairs = list(zip(self.kernels, self.strides, strict=False))
         if len(self.kernels) != len(self.strides) or not pairs:
             fact = f"there are {len(self.kernels)} kernels but {len(self.strides)} strides"
-            raise ConfigError(fact, "give one of each for every convolution")
+            raise ConfigError(fact, "give one kernel size and one stride for each convolution")
         if any(not 1 <= s <= k for k, s in pairs):
             fact = f"kernels {self.kernels} with strides {self.strides} skip frames"
-            raise ConfigError(fact, "choose strides from 1 up to the kernel")
+            raise ConfigError(fact, "choose strides from 1 up to the kernel size")
         if self.centred and any(k % 2 == 0 for k in self.kernels):
             raise ConfigError(f"kernels {self.kernels} have no centre", "choose odd kernels, or centred=False")
         if self.activation not in ACTIVATIONS:

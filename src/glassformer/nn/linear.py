@@ -17,7 +17,7 @@ from glassformer.core.precision import require_runnable
 from glassformer.core.values import has_values
 from glassformer.errors import ShapeError
 
-FEW_WINDOWS = 64  # up to so many, torch's convolution takes three times as long as the product that it computes
+FEW_WINDOWS = 64  # up to this many windows, torch's convolution takes three times as long as the same matrix product
 
 
 @torch.no_grad()
@@ -32,19 +32,19 @@ class Kernel(Protocol):
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor: ...
 
     def require_differentiable(self) -> None:
-        """Raise an error if there are no gradients through this product."""
+        """Raise an error if this kernel has no backward pass."""
 
     def joins(self, other: Kernel | None) -> bool:
         """Whether two layers with these kernels and the same input can be computed as one product."""
 
     def joint(self, input: Tensor, layers: Sequence[Linear]) -> tuple[Tensor, ...] | None:
-        """Return the outputs of several layers with the same input, from one product; None if they have to be run."""
+        """Return the outputs of several layers with the same input, from one product; None if each must run itself."""
 
     def packed(self, layers: Sequence[Linear], activation: str | None = None) -> Callable[[Tensor], Tensor]:
-        """Return the product with the weights of these layers as they are now, then an activation, without checks."""
+        """Return a function for these layers and the activation, with their current weights and without checks."""
 
     def bfloat16_attention(self) -> bool:
-        """Whether attention next to this product may use bfloat16, and is faster so."""
+        """Whether attention in the same layer may use bfloat16, and is faster with it."""
 
 
 class Linear(nn.Linear):
@@ -56,7 +56,7 @@ class Linear(nn.Linear):
         _zeros(self)
 
     def train(self, mode: bool = True) -> Linear:
-        """Set training mode. The kernel packs the weights again, as fused optimizers hide their changes."""
+        """Set training mode. The kernel repacks the weights, whose version fused optimizers do not increment."""
         if mode != self.training:
             self.kernel = deepcopy(self.kernel)
         return super().train(mode)

@@ -29,7 +29,7 @@ class NormConfig:
         if self.kind not in ("layer", "rms"):
             raise ConfigError(f"there is no norm {self.kind!r}", "choose layer or rms")
         if not self.eps >= 0:
-            raise ConfigError(f"the norm's eps is {self.eps}", "choose a small number such as 1e-5")
+            raise ConfigError(f"eps must be at least 0, got {self.eps}", "choose a small number such as 1e-5")
 
     def build(self, width: int) -> LayerNorm | RMSNorm:
         return LayerNorm(width, self.eps, self.bias) if self.kind == "layer" else RMSNorm(width, self.eps)

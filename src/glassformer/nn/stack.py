@@ -33,7 +33,7 @@ class Engine(Protocol):
         memory_view: View,
         cache: list[BlockCache] | None,
     ) -> Tensor | None:
-        """Run the blocks, or return None if this engine cannot: the modules run then."""
+        """Run the blocks, or return None if this engine cannot; the modules then run instead."""
 
 
 class Stack(nn.Module):
@@ -69,7 +69,7 @@ class Stack(nn.Module):
         return (cast(Block, self.get_submodule(str(i))) for i in range(self.depth))
 
     def train(self, mode: bool = True) -> Stack:
-        """Set training mode. Packed copies of the weights are made again, as fused optimizers hide their changes."""
+        """Set training mode. Drops packed copies of the weights, whose version fused optimizers do not increment."""
         if mode != self.training:
             forget(self)
         return super().train(mode)

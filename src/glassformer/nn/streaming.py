@@ -22,9 +22,9 @@ from glassformer.nn.stack import Stack
 
 @dataclass(frozen=True, kw_only=True)
 class Chunks:
-    """In every block, a frame attends to its chunk, `left` frames before it and `right` after it; 1, left, 0 is causal.
+    """In every block, a frame attends to its chunk, and to `left` frames before and `right` frames after the chunk.
 
-    All three count frames at the stack's own rate, measured from the chunk's borders; see `core.masks.chunked`.
+    All three count frames at the stack's own rate; chunk = 1 with right = 0 is causal. See `core.masks.chunked`.
     """
 
     chunk: int

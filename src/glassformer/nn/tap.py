@@ -1,4 +1,4 @@
-"""y = x: an identity named after a quantity's symbol, through which the quantity can be watched and edited."""
+"""y = x: a named identity, at which a quantity of the model can be watched and edited."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCOPES: ContextVar[tuple[object, ...]] = ContextVar("scopes", default=())  # cu
 
 
 class Hook:
-    """A function that is called only in the context that attached it."""
+    """A function called only in the context that attached it. `whole`: it reads the whole quantity, not parts of it."""
 
     def __init__(self, scope: object, function: Function, whole: bool = False) -> None:
         self.scope, self.function, self.whole = scope, function, whole

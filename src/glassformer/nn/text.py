@@ -66,7 +66,7 @@ class TextStack(Stack):
         )
 
     def cache(self, room: int) -> list[BlockCache]:
-        """Return a cache per block with capacity for `room` positions, or for the window if there is one."""
+        """Return a cache per block: for `room` positions, or with a window for the window − 1 previous ones."""
         if self.config.window is None:
             return super().cache(room)
         return [sliding_cache(self.config.window - 1) for _ in range(self.depth)]
@@ -114,7 +114,7 @@ class TextStack(Stack):
         width = self.config.window
         if real is None and width is None:
             return View(causal=True)
-        if real is None and width is not None and not torch.compiler.is_compiling():  # a graph serves every length
+        if real is None and width is not None and not torch.compiler.is_compiling():  # one graph serves all lengths
             if s <= width:
                 return View(causal=True)
             if t == s > 2 * width and self.relative is None:
@@ -128,7 +128,7 @@ class TextStack(Stack):
 
 
 class WordHead(nn.Module):
-    """logits = scale · W x + b over the vocabulary; if tied, W is the embedding table."""
+    """The language-model head: logits = scale · W x + b; if tied, W is the embedding table."""
 
     kernel: Kernel | None = None
     vocabulary: int

@@ -135,7 +135,7 @@ def test_names_that_are_none(own: Path, tmp_path: Path, monkeypatch: pytest.Monk
     fact = "there is no dataset 'imagenet': choose one of mnist, fashion-mnist"
     refused(InputError, fact, lambda: open_data("imagenet"))
     refused(InputError, "there is no dataset 'stories15m'", lambda: open_data("stories15m"))
-    fact = "cifar10 is neither downloaded nor embedded: glassformer data fetch cifar10"
+    fact = "cifar10 is neither downloaded nor embedded: run glassformer data fetch cifar10"
     refused(InputError, fact, lambda: open_data("cifar10"))
     refused(InputError, "no part of enwik8 is embedded: choose one of asterisk-en", lambda: unpack("enwik8"))
     (tmp_path / "file").write_text("")

@@ -185,7 +185,7 @@ def test_every_rubric_keeps_points_between_0_and_the_maximum() -> None:
     ("text", "said"),
     [
         ("steps: {Z9: 3}", "steps: the exercise has no step 'Z9': did you mean Z?"),
-        ("points: {Q: 3}", "points must be the points of the exercise, a number: write those of steps under steps"),
+        ("points: {Q: 3}", "points must be a number, the points of the exercise: write those of steps under steps"),
         ("pints: 3", "the key 'pints' is not known: did you mean points?"),
         ("steps: {Q: {pionts: 3}}", "the key 'steps.Q.pionts' is not known: did you mean points?"),
         ("steps: {Q: -1}", "steps.Q.points is '-1': input should be greater than or equal to 0"),

@@ -39,7 +39,7 @@ def open_data(name: str) -> Path:
     if fetched.is_dir():
         return fetched
     if name not in embedded():
-        raise InputError(f"{name} is neither downloaded nor embedded", f"glassformer data fetch {name}")
+        raise InputError(f"{name} is neither downloaded nor embedded", f"run glassformer data fetch {name}")
     return unpack(name)
 
 
@@ -62,7 +62,8 @@ def unpack(name: str) -> Path:
             _appear(whole, folder)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"{folder} cannot be written ({reason})", "set GLASSFORMER_DATA to a folder") from None
+        fact = f"{folder} cannot be written ({reason})"
+        raise InputError(fact, "set GLASSFORMER_DATA to a writable folder") from None
     return folder
 
 

@@ -24,7 +24,7 @@ def _pyodide(files: list[Path], folder: Path) -> None:
 
 
 def _repack(wheel: Path, target: Path) -> None:
-    """The wheel without machine code for Linux: PyYAML and MarkupSafe do without theirs."""
+    """Copy a wheel without its Linux binaries, which PyYAML and MarkupSafe do not need."""
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
         for name in whole.namelist():
             if "linux" not in name:

@@ -47,7 +47,7 @@ def _asterisk(files: list[Path], folder: Path) -> None:
         if not source.is_file():
             continue
         if (folder / path).exists():
-            raise CheckpointError(f"two recordings would be {path}", "fetch it again")
+            raise CheckpointError(f"two recordings would both be named {path}", "fetch it again")
         source.rename(folder / path)
         # split by sentence, so that none is in both training and test data
         rows[part_of(plain(sentence), valid=0.1, test=0.1)].append((path, sentence))

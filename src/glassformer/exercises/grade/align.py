@@ -83,7 +83,7 @@ class Found:
 class Placement:
     """Entries of a symbol from one statement. A `factor` occurs inside a product: it was used, not answered.
 
-    `certain`: the statement names the symbol and the cells itself; otherwise words, size or values tell them.
+    `certain`: the statement names the symbol and the cells itself; otherwise they follow from words, size or values.
     """
 
     symbol: str

@@ -84,7 +84,7 @@ class WrongStep:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def swapped(self) -> Iterator[Mistake]:
-        """Find two rows, or two columns, that are swapped. One number cannot tell that."""
+        """Find two rows, or two columns, that are swapped. A single number cannot show that."""
         if len(self.wrong) < 2:
             return
         for base, (word, transposed) in product(self.bases, (("row", False), ("column", True))):
@@ -204,7 +204,7 @@ def _negated(value: Any, entry: Entry) -> bool:
 
 MOST_MISTAKES = 8
 MOST_PAIRS = 400
-MOST_LINES = 6  # tokens for which a mistake is looked for by itself
+MOST_LINES = 6  # tokens whose mistakes are searched for one by one
 FEW = 3  # maximum number of wrong cells in a step that are treated as separate mistakes
 
 
@@ -271,7 +271,7 @@ class Search:
     def in_lines(self, tried: Sequence[Hypothesis]) -> Mistake | None:
         """Find a mistake made for some tokens only, such as one row of scores that is not scaled.
 
-        It must explain at least two numbers, unless one number tells it.
+        It must explain at least two numbers, unless a single one suffices to recognise it (`Kind.telling`).
         """
         axis = 0 if self.plan.axis == "rows" else 1
         places = ((i, j) for _, i, j in self.left)

@@ -37,10 +37,10 @@ from glassformer.exercises.plan import Operation, Plan, compute
 
 UNEXPLAINED = ("one wrong number", "weights that do not sum to 1", "a number copied wrongly")
 TURNED = "A transposed"
-RARE = 1e-3  # the chance of numbers that tell which cells they are
+RARE = 1e-3  # chance agreement below which numbers identify their cells
 MOST_UNREAD = 60  # numbers that are tried as operands
 MOST_CELLS_TRIED = 3000  # results that are computed from unread numbers, in all
-WIDEST = 0.05  # radius of a result that tells something
+WIDEST = 0.05  # largest radius of a result that is still informative
 FEW = 2  # numbers that have to agree
 At = tuple[int, int]
 Other = tuple[str, Entries, str]  # a step, the cells in it, and a description of these

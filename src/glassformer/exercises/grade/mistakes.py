@@ -22,7 +22,7 @@ BEFORE = "°"  # a step that a mistake inserts: A° is A before masking
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of mistake. `by_head`: it can be made in individual heads. `telling`: one number is enough to see it."""
+    """A kind of mistake. `by_head`: it can be made in individual heads. `telling`: one number suffices to see it."""
 
     name: str
     description: str

@@ -208,7 +208,7 @@ def load_rubric(source: Rubric | Path | str) -> Rubric:
     if not isinstance(data, dict):
         raise InputError(f"{shorten(str(data))!r} is not a rubric", "give keys such as points: and steps:")
     if isinstance(data.get("points"), dict):
-        raise InputError("points must be the points of the exercise, a number", "write those of steps under steps")
+        raise InputError("points must be a number, the points of the exercise", "write those of steps under steps")
     try:
         return Rubric.model_validate(data)
     except ValidationError as error:

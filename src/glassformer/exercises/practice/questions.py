@@ -1,7 +1,7 @@
 """The questions of a worksheet for learning management systems: one numerical field for each number to find.
 
 A system compares every field with one value and cannot follow a learner's earlier numbers, so the tolerance is larger
-than the rounding that a sheet asks for. `moodle` and `qti` write them down.
+than the rounding that a sheet asks for. `moodle` and `qti` export them.
 """
 
 from __future__ import annotations

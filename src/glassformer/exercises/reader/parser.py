@@ -250,7 +250,7 @@ class Lists:
         return tuple(self.cell(*c) for c in cells)
 
     def decimal_commas(self, ranges: list[Range]) -> list[Expression]:
-        """Parse [0,472; 0,057] as decimals, where each row is one and [10,20; 30,40] cannot be meant; empty if not."""
+        """Parse [0,472; 0,057] as one decimal per row; return [] if two columns may be meant: [10,20; 30,40]."""
         found = [self.decimal_comma(*r) for r in ranges]
         texts = [self.tokens.items[high - 3].text for _, high in ranges if high >= 3]
         lengths = {len(self.tokens.items[high - 1].text) for _, high in ranges}
@@ -661,7 +661,7 @@ def _lower(parser: Parser, term: Expression) -> Expression:
     if isinstance(term, Constant):
         return Name(term.symbol, indices(parser, low, high))
     if isinstance(term, Number | Blank):
-        raise Misread("an index on a number")
+        raise Misread("a number has an index")
     return Call("entry", (term,), ",".join(map(str, indices(parser, low, high))))
 
 

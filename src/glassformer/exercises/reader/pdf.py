@@ -40,7 +40,7 @@ class _Word:
 class _Bracket:
     """A tall bracket, or a piece of one, and the range of baselines that it spans.
 
-    A sign = beside the middle of a matrix divides its other rows, if their numbers are at least `gap` apart and the
+    An equals sign beside the middle of a matrix splits its other rows if their numbers are at least `gap` apart and the
     second one stands below or above the number after the sign, which begins at `column`.
     """
 

@@ -209,7 +209,7 @@ class ParagraphState:
         return found
 
     def as_token(self, part: _Part) -> _Part:
-        """Return a word that the document declares as a token as such, unless it is a usual one."""
+        """Turn a word that the document declares as a token into a token part, unless it is a common word."""
         word = part.text.lower()
         if part.kind != "plain" or word not in self.names or word in _USUAL:
             return part
