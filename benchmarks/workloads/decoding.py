@@ -147,7 +147,7 @@ WORKLOADS = (
             Target("glassformer int8", "CTranslate2 int8", 0.5),
         ),
         bytes_read={"glassformer int8": GPT2_WEIGHTS * GPT2_NEW},
-        limited_by="60 % are int8 products of one row, 6 % attention; the rest are calls of small operators from "
+        limited_by="62 % are int8 products of one row, 7 % attention; the rest are calls of small operators from "
         "Python, about 15 per block and token",
     ),
     Workload(
@@ -165,8 +165,7 @@ WORKLOADS = (
             Target("glassformer fp32", "HF generate fp32", 0.6),
         ),
         bytes_read={"glassformer fp32": 4 * GPT2_WEIGHTS * GPT2_NEW},
-        limited_by="87 % are products of one row, which oneDNN computes at 12 to 20 GB/s with two threads; "
-        "llama.cpp reads its weights at 36 GB/s",
+        limited_by="84 % are products of one row, for which oneDNN reads all weights",
     ),
     Workload(
         name="smollm2-int8",
