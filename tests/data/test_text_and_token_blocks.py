@@ -164,7 +164,7 @@ def test_what_is_refused(tmp_path: Path, tokenizer: Any, refused: Any) -> None:
     path.write_text("the")
     open_ = lambda **more: blocks(Text.open(path), tokenizer, 9, tmp_path, **more)
     refused(InputError, "a.txt has 1 tokens, too few for a block of 9 and its next token: give", open_)
-    refused(InputError, "the tokenizer has no token <e>: end", lambda: open_(end="<e>"))
+    refused(InputError, "the tokenizer has no token <e>: choose", lambda: open_(end="<e>"))
     refused(
         InputError,
         "block length must be at least 1, got 0: choose",

@@ -93,7 +93,7 @@ def main() -> None:
     """Run the command line of this process and exit with its code."""
     code = 0
     called = [word for word in sys.argv[1:2] if word in COMMANDS]  # building all commands takes a tenth of a second
-    if called != ["serve"]:  # a server returns its memory between requests
+    if called != ["serve"]:  # a server keeps none until it loads a model
         keep_freed_memory()
     try:
         try:
