@@ -25,6 +25,14 @@ from glassformer.errors import ShapeError
 from glassformer.train import TrainArgs
 
 
+def test_without_a_command_the_help_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    monkeypatch.setattr(sys, "argv", ["glassformer"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    assert "\n  solve " in capsys.readouterr().out
+
+
 def run_main(monkeypatch: pytest.MonkeyPatch, command: Callable[[], None]) -> int:
     """`glassformer probe`, where probe is the given function; its exit code."""
     module = ModuleType("glassformer.cli.probe_it")

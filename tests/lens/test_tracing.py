@@ -15,6 +15,7 @@ from torch import nn
 
 from glassformer.core import Pattern, attend
 from glassformer.core.memory import MAPPED
+from glassformer.decoding import Stopping, generate_ids
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens import edit, replace, trace
 from glassformer.lens.paths import Names, attention_layers, axes_of, match, taps
@@ -300,6 +301,15 @@ def test_wildcards_name_one_or_are_iterated(model_trace: Decoder) -> None:
         "decoder.0.attention.A",
         "decoder.1.attention.A",
     ]
+
+
+def test_keys_and_values_of_one_token_are_traced_beside_attention_to_all_before_it() -> None:
+    """In generation, K and V have the new tokens of a pass, S and A all keys in the cache."""
+    model = Decoder(decoder.tiny_modern(), seed=0).eval()
+    with trace(model) as run:
+        generate_ids(model, [[1, 2, 3]], stopping=Stopping(max_new_tokens=3, ends=()))
+    assert [V.shape[2] for V in run.passes("decoder.0.attention.V")] == [3, 1, 1]
+    assert [A.shape[3] for A in run.passes("decoder.0.attention.A")] == [3, 4, 5]
 
 
 def test_a_wildcard_passes_over_what_the_model_does_not_compute() -> None:

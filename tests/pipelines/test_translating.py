@@ -11,6 +11,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
+import glassformer as gf
 from glassformer.checkpoints import load_folder
 from glassformer.errors import InputError
 from glassformer.models import Decoder, RecurrentSeq2Seq, Tokens, decoder, recurrent_seq2seq
@@ -152,7 +153,7 @@ def test_what_a_token_looked_at_is_hugging_faces_cross_attention(hf: Any, marian
         theirs_ = peer.from_pretrained(folder, attn_implementation="eager")
         before = torch.tensor([[theirs_.config.decoder_start_token_id, *target[:-1]]])
         out = theirs_(input_ids=torch.tensor([source]), decoder_input_ids=before, output_attentions=True)
-        expected = out.cross_attentions[-1][0].mean(0)
+        expected = torch.cat([layer[0] for layer in out.cross_attentions])
         assert torch.allclose(_looked(model, source, target), expected, atol=1e-5)
 
 
@@ -169,6 +170,13 @@ def test_a_translation_word_by_word(marian: Path) -> None:
     assert set(found.looks) <= set(range(4))
 
 
+def test_the_shipped_translator_aligns_words() -> None:
+    """The last layer's heads mostly attend to the end of the sentence; another head aligns."""
+    found = translate_aligned(gf.load("translator"), "I have a dog.")
+    assert [found.source[i] for i in found.looks] == ["I", "a", "dog."]
+    assert found.A.amax(1).min() > 0.5
+
+
 def test_an_lstm_translates_with_attention_to_look_at(byte_words: Tokenizer, tmp_path: Path, refused: Any) -> None:
     size = byte_words.get_vocab_size()
     config = recurrent_seq2seq.tiny(Tokens(vocabulary=size), size)
@@ -180,7 +188,7 @@ def test_an_lstm_translates_with_attention_to_look_at(byte_words: Tokenizer, tmp
     assert said[0] == translate(model, TEXTS[0])
     found = translate_aligned(model, "the cat sat", max_new_tokens=4)
     assert found.A.shape == (len(found.target), 3)
-    assert torch.allclose(_looked(model, [5, 6, 7], [8, 9]).sum(1), torch.ones(2))
+    assert torch.allclose(_looked(model, [5, 6, 7], [8, 9]).sum(2), torch.ones(1, 2))
     deaf = recurrent_seq2seq.tiny(Tokens(vocabulary=size), size, attention=False)
     model = load_folder(save_translator(RecurrentSeq2Seq(deaf, seed=3), tmp_path / "deaf", byte_words, max_length=9))
     refused(InputError, "this model translates without attention", lambda: translate_aligned(model, "the cat"))

@@ -98,7 +98,8 @@ def main() -> None:
     try:
         try:
             # outside standalone mode typer raises errors instead of printing them in a box
-            code = build_app(*called)(prog_name="glassformer", standalone_mode=False) or 0
+            words = sys.argv[1:] or ["--help"]
+            code = build_app(*called)(words, prog_name="glassformer", standalone_mode=False) or 0
         finally:
             sys.stdout.flush()  # a closed pipe can be handled here, but not at exit
     except GlassError as error:

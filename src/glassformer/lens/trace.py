@@ -120,8 +120,10 @@ class Run:
         axes = axes_of(path)
         if len(axes) != len(shape):
             return
+        new = _symbol(path) in ("K0", "K", "V")  # with a cache, only those of this pass; S and A have all keys
         for axis, size in zip(axes, shape, strict=True):
-            bound, place = self._axes.setdefault(axis, (size, path))
+            name = f"{axis}, new" if new and axis.endswith(".s") else axis
+            bound, place = self._axes.setdefault(name, (size, path))
             if bound != size:
                 fact = f"axis {axis} is {bound} at {place} and {size} at {path}"
                 raise ShapeError(fact, "keep the shape when you edit")

@@ -85,8 +85,8 @@ class Translator(TextGenerator, Protocol):
     def start_token(self) -> int | None:
         """The token that every answer starts with; None if it is only defined in the model's folder."""
 
-    def cross_attention(self) -> Tap | None:
-        """The tap of the decoder's last cross-attention weights A; None if the model has no cross-attention."""
+    def cross_attentions(self) -> list[Tap]:
+        """The taps of the decoder's cross-attention weights A, one for each layer; empty if there is none."""
 
 
 @runtime_checkable

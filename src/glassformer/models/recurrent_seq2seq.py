@@ -204,8 +204,8 @@ class RecurrentSeq2Seq(nn.Module):
         elif source.dim() != 2 or not len(source):
             raise InputError(f"a source of frames has shape {tuple(source.shape)}", "give (frames, features)")
 
-    def cross_attention(self) -> Tap | None:
-        return None if self.attention is None else self.attention.A
+    def cross_attentions(self) -> list[Tap]:
+        return [] if self.attention is None else [self.attention.A]
 
     def sizes(self) -> dict[str, str]:
         c = self.config

@@ -205,8 +205,8 @@ class Seq2Seq(EncoderDecoder):
         check = lambda prompt: require_prompt(prompt, self.config.length, "source")
         return MemorySession(self, start=start, ends=ends, check=check, cached=cached)
 
-    def cross_attention(self) -> Tap:
-        return list(self.decoder.blocks())[-1].cross.A
+    def cross_attentions(self) -> list[Tap]:
+        return [block.cross.A for block in self.decoder.blocks()]
 
     def sizes(self) -> dict[str, str]:
         c = self.config

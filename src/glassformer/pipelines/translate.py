@@ -155,44 +155,55 @@ class Aligned:
 def translate_aligned(
     model: nn.Module, text: str, *, num_beams: int | None = None, max_new_tokens: int | None = None, prefix: str = ""
 ) -> Aligned:
-    """Translate a text and return A, the last layer's cross-attention averaged over heads, at each word's generation.
+    """Translate a text and return A of the cross-attention head that covers the source words best.
 
     Words are separated by spaces. For a word of several tokens, A is averaged over target tokens and summed over source
-    tokens.
+    tokens. A head covers the source well if each source word gets a large weight from some target word.
     """
     require(model, "translate")
     words = tokenizer_of(model)
     sentence, added = normalized(model, text)
     source = words.encode(prefix + sentence)
     (target,) = _searched(model, [source], num_beams, max_new_tokens)
-    A = _looked(model, source, target)
     ours, theirs = _parted(words, source), _parted(words, target)
-    to = torch.stack([A[:, places].sum(1) for places in ours], 1) if ours else A.new_zeros(len(target), 0)
-    rows = [to[places].mean(0) for places in theirs]
+    by_word = [_by_word(A, theirs, ours) for A in _looked(model, source, target)]
     answer = words.decode(target)
     return Aligned(
         without_full_stop(answer) if added else answer,
         tuple(words.decode([source[i] for i in places]).strip() for places in ours),
         tuple(words.decode([target[i] for i in places]).strip() for places in theirs),
-        torch.stack(rows) if rows else to[:0],
+        max(by_word, key=_coverage),
     )
 
 
+def _by_word(A: Tensor, targets: Sequence[Sequence[int]], sources: Sequence[Sequence[int]]) -> Tensor:
+    """Weights of tokens, averaged over the target tokens and summed over the source tokens of each word."""
+    found = A.new_zeros(len(targets), len(sources))
+    for i, rows in enumerate(targets):
+        for j, columns in enumerate(sources):
+            found[i, j] = A[rows][:, columns].sum(1).mean()
+    return found
+
+
+def _coverage(A: Tensor) -> float:
+    """The largest weight of each source word, averaged over source words."""
+    return float(A.amax(0).mean()) if A.numel() else 0.0
+
+
 def _looked(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> Tensor:
-    """A (target tokens, source tokens): the cross-attention of the decoder when it generated each token."""
+    """A (heads of all layers, target tokens, source tokens) when the decoder generated each token."""
     if not target:
-        return torch.zeros(0, len(source))
-    tap = require(model, "translate").cross_attention()
-    if tap is None:
+        return torch.zeros(1, 0, len(source))
+    taps = require(model, "translate").cross_attentions()
+    if not taps:
         raise InputError("this model translates without attention, so there is no alignment", "leave out the alignment")
     seen: list[Tensor] = []
-    watch = (tap.watchers, lambda pattern: seen.append(weights_of(pattern).detach()))
+    watch = [(tap.watchers, lambda pattern: seen.append(weights_of(pattern).detach())) for tap in taps]
     device = device_of(model)
-    with inference(model), attached([watch]):
+    with inference(model), attached(watch):
         before = torch.tensor([[*start_of(model, generation_config_of(model)), *target[:-1]]], device=device)
         model(torch.tensor([list(source)], device=device), before)
-    A = seen[0][0].float().cpu()
-    return A.mean(0) if A.dim() == 3 else A
+    return torch.cat([A[0].float().cpu().reshape(-1, *A.shape[-2:]) for A in seen])
 
 
 def _parted(words: TextTokenizer, tokens: Sequence[int]) -> list[list[int]]:

@@ -113,7 +113,7 @@ def prepare_inputs(model: nn.Module, inputs: Sequence[str | Path]) -> Inputs:
 def _attends(model: nn.Module) -> bool:
     if lens.attention_layers(model):
         return True
-    return isinstance(model, Translator) and model.cross_attention() is not None
+    return isinstance(model, Translator) and bool(model.cross_attentions())
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------

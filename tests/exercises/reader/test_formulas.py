@@ -16,7 +16,7 @@ from glassformer.exercises.evaluation import enclose
 from glassformer.exercises.expression import Array, Call, Expression, Name, Power, Struck, Transpose, Unknown, walk
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.printers.text import label
-from glassformer.exercises.reader import brackets
+from glassformer.exercises.reader import brackets, read
 from glassformer.exercises.reader.lexer import Misread, closing_brace, lex
 from glassformer.exercises.reader.macros import body, is_latex
 from glassformer.exercises.reader.parser import Parser
@@ -343,6 +343,19 @@ def test_any_matrix_in_nine_styles(rows: list[list[int]], style: str) -> None:
     value = enclose(parse_read.drafts[0].terms[0].term)
     grid = value if isinstance(value, Matrix) else Matrix(((value,),))
     assert [[int(cell.unique_fmpz()) for cell in row] for row in grid.rows] == rows
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [("0.78600291 0.         0.        ", "0.02290663 0.5        1.        "), ("0.5  0.   0.  ", "0.   0.25 1.  ")],
+)
+def test_numpy_aligns_decimals_and_writes_zero_as_a_zero_with_a_point(rows: tuple[str, str]) -> None:
+    found = read(f"A =\n[[{rows[0]}]\n [{rows[1]}]]\n")
+    assert not found.unread
+    value = enclose(found.statements[0].terms[0].term)
+    assert [[float(cell.mid()) for cell in row] for row in value.rows] == [
+        pytest.approx([float(number) for number in row.split()]) for row in rows
+    ]
 
 
 @pytest.mark.parametrize(

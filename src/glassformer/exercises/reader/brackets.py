@@ -13,7 +13,7 @@ _CLOSING = frozenset("⎤⎥⎦⎞⎟⎠")
 MAX_ROWS = 100
 _LINEAR = re.compile(r"[\[(]?[■█]\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)[\])]?")  # Word's linear format: [■(1&0@0&2)]
 
-_ENTRY = r"[-+−]?(?:\d+(?:\.\d+)?|∞)"
+_ENTRY = r"[-+−]?(?:\d+(?:\.\d*)?|∞)"  # NumPy writes 0 as 0.
 _ENTRIES = re.compile(rf"{_ENTRY}(?:\s+{_ENTRY})*")
 _ROUND = re.compile(rf"\((\s*{_ENTRY}(?:[ \t]+{_ENTRY})+(?:\s*;\s*{_ENTRY}(?:[ \t]+{_ENTRY})+)+\s*)\)")  # (1 0; 0 2)
 _SPACED = re.compile(r"\[([^\[\],;\n]{1,400})\]")  # [e² + 1  e^(1/2)], a row of expressions
